@@ -1,5 +1,6 @@
 """Folders like the real ones, of made-up data, small enough for a figure's smoke version."""
 
+import csv
 import gzip
 import pathlib
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from experiments.private_kernel_learning import public_tables
 from experiments.private_kernel_learning.year_prediction import CENTRES, SCALES
+from experiments.private_regression.fresh_tables import FRESH
 
 _ROWS, _COLUMNS = 600, 9
 
@@ -84,6 +86,34 @@ def census(folder: pathlib.Path) -> None:
     (folder / "uci" / "adult.csv").write_text("\n".join(lines) + "\n\n")
 
 
+def leaderboard(
+    folder: pathlib.Path, names=("carseats", "credit", "hpc"), count: int = 400
+) -> None:
+    """The census, and rows with the columns of fresh tables, whose first number decides."""
+    census(folder)
+    (folder / "rdatasets").mkdir()
+    random = np.random.default_rng(6)
+    for name in names:
+        fresh, specs = FRESH[name], [*FRESH[name].columns.values()]
+        is_number = [isinstance(spec, tuple) for spec in specs]
+        cells = [
+            random.uniform(spec[0], spec[1], count) if number else random.choice(spec, count)
+            for spec, number in zip(specs, is_number, strict=True)
+        ]
+        low, high = specs[is_number.index(True)]
+        labels = (cells[is_number.index(True)] - low) / (high - low)
+        if fresh.classes:
+            labels = np.array(fresh.classes)[(len(fresh.classes) * labels).astype(int)]
+        else:
+            labels = fresh.labels[1] * labels
+        table = np.array(cells, object).T
+        if not all(is_number):
+            table[random.random(table.shape) < 0.01] = ""
+        with (folder / "rdatasets" / f"{name}.csv").open("w", newline="") as file:
+            lines = ([*row, label] for row, label in zip(table, labels, strict=True))
+            csv.writer(file).writerows([[*fresh.columns, fresh.target], *lines])
+
+
 # Makers of the data folder of a figure's smoke version; other figures make up their own data.
 DATA = {
     "real_tables": rows,
@@ -94,7 +124,7 @@ DATA = {
     "uci_tables": census,
     "mnist_classification": digits,
     "steps_batches_clip": digits,
-    "leaderboard": census,
+    "leaderboard": leaderboard,
     "stand_ins": digits,
     "published_digits": digits,
 }

