@@ -97,9 +97,9 @@ class Config:
     kappas: tuple[float, ...] = (1, 10, 100, 1000)
     epsilons: tuple[float, ...] = (0.5, 1.0, 4.0)
     num_splits: int = 12
-    num_draws: int = 8
+    num_draws: int = 6
     most_numbers: int = 5_000_000
-    fewest: int = 4
+    fewest: int = 3
     test_share: float = 0.2
     with_boosted: bool = True
     word: str = "verdict"

@@ -67,7 +67,7 @@ _KINDS = {
 _SCALE, _NUM_WAVES = 0.7, 100
 _SIGNAL, _LITTLE = 0.5, 0.1  # assumed explained share, and the forecast up to which fit warns
 # "automatic" takes random functions of numbers if n mu is so many times their number.
-_OF_WAVES = 7.0
+_OF_WAVES = 9.0
 _MOST_FEATURES = 400  # with fewer there may be more of them than rows
 _MANY_MISSING = 0.1  # share of missing cells that may belong to a category without rows
 _GUESSED = (

@@ -337,6 +337,11 @@ class ColumnFeatures(AbstractFeatureMap):
         return self._shapes[0]
 
     @property
+    def is_line(self) -> np.ndarray:
+        """Whether each feature of one column is the place in a range."""
+        return self._shapes[3]
+
+    @property
     def sums(self) -> list[tuple[np.ndarray, int]]:
         """Features of interactions, by index, that sum to a feature of one column, and this one."""
         *ends, which = self._products

@@ -85,9 +85,10 @@ class AbstractSlopes(abc.ABC):
 
     @abc.abstractmethod
     def law(self, bound: float, square: float) -> tuple[float, float, float]:
-        """Mean curvature, mean square of slopes clipped to a bound, and curvature along the function.
+        """Mean curvature, mean square of clipped slopes, and curvature along the function.
 
-        By the last release; `square` is the mean square of the function at the step `_LAW`.
+        By the last release, for slopes clipped to a bound; `square` is the mean square of the
+        function at the step `_LAW`.
         """
 
 

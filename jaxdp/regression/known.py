@@ -147,7 +147,8 @@ def _has_rows(
     """Which features of columns have rows that stand out of the noise in their count."""
     found = np.ones(squares.shape[1], bool)
     for group in structure.groups:
-        found[group.cells] = squares[0][group.cells] > _STANDS_OUT * squares[1][group.cells]
+        counts, noise = squares[:, group.cells]
+        found[group.cells] = (counts > _STANDS_OUT * noise) | group.is_line
     return found
 
 
@@ -180,9 +181,10 @@ def _with_empty_cells(
     is_known, is_sure = (squares[0] > times * squares[1] for times in (1, _SURE))
     drawn = weights.copy()
     for group in structure.groups:
-        cells, known = group.cells, is_known[group.cells]
+        cells = group.cells
+        known = is_known[cells] | group.is_line
         own = weights[cells]
-        count = squares[0][cells] * known
+        count = np.maximum(squares[0][cells], 0.0) * known
         if group.is_ordered:
             places = np.arange(len(cells))
             near = np.exp(-np.abs(places[:, None] - places)) + _FAR
@@ -199,7 +201,7 @@ def _with_empty_cells(
                 square = (own - mean) ** 2 - noise_std[cells, None] ** 2
                 size = np.maximum(others @ (square * kept), 0.0)
                 kept = size / (size + spreads[cells, None] + 1e-300)
-                kept[is_sure[cells]] = 1.0
+                kept[is_sure[cells] | group.is_line] = 1.0
                 if group.is_whole:
                     sure = others[:, :, None] * kept
                     mean = np.sum(sure * own, axis=1) / np.maximum(sure.sum(axis=1), 1e-300)

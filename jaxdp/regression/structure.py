@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.regression.columns import ColumnFeatures
@@ -21,6 +21,7 @@ class Group(NamedTuple):
     cells: Int[np.ndarray, " cells"]
     is_ordered: bool  # hats, in the order of their knots
     is_whole: bool  # whether they sum to 1 at every row
+    is_line: Bool[np.ndarray, " cells"]  # places in ranges, of which all rows tell
 
 
 class Lines(NamedTuple):
@@ -72,10 +73,14 @@ class Structure(NamedTuple):
             values, vectors = np.linalg.eigh(basis @ metric @ basis.T)
             basis = (vectors * np.sqrt(values)) @ vectors.T @ basis
             bound = math.sqrt(1 + numbers.sum() * _BEND**2 / features.norm_bound**2)
-        groups = [Group(cells, bool(numbers[base.owner[cells[0]]]), True) for cells in base.groups]
+        groups = [
+            Group(cells, bool(numbers[base.owner[cells[0]]]), True, np.zeros(len(cells), bool))
+            for cells in base.groups
+        ]
         others = set(range(len(base.owner))).difference(*(group.cells for group in groups))
         if others:
-            groups.append(Group(np.array(sorted(others)), False, False))
+            cells = np.array(sorted(others))
+            groups.append(Group(cells, False, False, base.is_line[cells]))
         found = cls(basis, tuple(groups), constant, bound)
         if base.is_additive and tests_curves and numbers.any() and constant:
             found = found._replace(lines=_lines(base, basis, constant))
