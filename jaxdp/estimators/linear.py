@@ -13,7 +13,13 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from jaxdp.core.checks import given_array, host_number, require_count, require_kind
+from jaxdp.core.checks import (
+    given_array,
+    host_number,
+    require_count,
+    require_kind,
+    require_positive,
+)
 from jaxdp.core.display import in_full
 from jaxdp.core.terminals import printable
 from jaxdp.estimators.arguments import (
@@ -34,6 +40,7 @@ from jaxdp.estimators.kernel import (
     warn_without_classes,
     without_proof,
 )
+from jaxdp.estimators.rows_for_width import assumed_covariance, rows_for_width
 from jaxdp.estimators.summary import CoefficientSummary
 from jaxdp.kernels import ClippedFeatures, Gaussian, IdentityFeatures
 from jaxdp.kernels.base import AbstractFeatureMap
@@ -352,6 +359,31 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         _, features = self._chosen(_columns_in(self.input_range), count)
         return ExpectedScore(count, signal, self._left(features, count, signal), _GUESSED)
 
+    def _required_rows(
+        self, coefficient: str, width: float, level: float, sizes: tuple[float, ...]
+    ) -> int:
+        check_budget(self.epsilon, self.delta)
+        self._check_features()
+        names = _columns_in(self.input_range) if self.columns is None else self.columns.names
+        features, method = self._public_features(names, "linear"), self._method()
+        if not isinstance(method, AbstractDescentMethod):
+            raise ValueError(f"expected a method with a plan, got {type(method).__name__}")
+        turn, called = self._to_columns(features, names)
+        known = [*(called or ()), "intercept"]
+        if coefficient not in known:
+            raise ValueError(f"expected a coefficient among {known}, got {coefficient!r}")
+        mu, row = float(gaussian_mu(self.epsilon, self.delta)), turn[known.index(coefficient)]
+
+        def variance(count):
+            _, curvature, scale_share, other_share = self._planned_for(count)
+            shares = {"curvature": curvature, "scale_share": scale_share + other_share}
+            covariance = assumed_covariance(
+                method, features, num_samples=count, mu=mu, sizes=sizes, **shares
+            )
+            return float(row @ covariance @ row)
+
+        return rows_for_width(variance, width, level)
+
     def _left(self, features: AbstractFeatureMap, num_samples: int, signal: float) -> float:
         """The share of the labels' variance that the plan leaves of a signal."""
         method = self._method()
@@ -489,6 +521,32 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         self._keep(learner.fit(inputs, labels, **budget), names)
         return self
 
+    def required_rows(
+        self, width: float, *, coefficient: str, residual_std: float, level: float = 0.95
+    ) -> int:
+        """The number of rows at which a coefficient's interval has a width, before any is read.
+
+        It assumes linear features, places of numbers spread evenly over their ranges, categories of
+        equal frequency, independent columns without missing values, and normal residuals.
+
+        Args:
+            width: width of the interval, in units of the coefficient, > 0.
+            coefficient: a name of `coef_names_`, or "intercept".
+            residual_std: guessed standard deviation of the residuals, in units of the labels, > 0.
+            level: confidence level, in (0, 1).
+
+        Returns:
+            The number of rows, to half a percent.
+
+        Raises:
+            ValueError: an argument is not as above, or no number of rows up to 10^9 is enough.
+        """
+        residual = host_number("residual_std", residual_std)
+        require_positive("residual_std", residual)
+        # At the start half of the labels' variance is residual.
+        sizes = math.sqrt(2) * residual, residual
+        return self._required_rows(coefficient, width, level, sizes)
+
     def predict(self, X: Any) -> Float[np.ndarray, " m"]:
         """The released function at new inputs."""
         return self._values(X)
@@ -555,6 +613,18 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
             fit = dataclasses.replace(fit, release=without_proof(fit.release))
         self._keep(fit, names)
         return self
+
+    def required_rows(self, width: float, *, coefficient: str, level: float = 0.95) -> int:
+        """The number of rows at which a coefficient's interval has a width; two classes.
+
+        As `DPLinearRegression.required_rows`, for classes of equal frequency and small logits.
+
+        Args:
+            width: width of the interval, > 0.
+            coefficient: a name of `coef_names_`, or "intercept".
+            level: confidence level, in (0, 1).
+        """
+        return self._required_rows(coefficient, width, level, (1.0,))
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "m ..."]:
         """The logit of `classes_[1]` at new inputs; k scores for k > 2 classes."""

@@ -60,11 +60,19 @@ class Curvature(NamedTuple):
 
     share: Callable[[float], float]
     clips: tuple[float, ...]
+    law: Callable[[float], tuple[float, float]]  # of clipped slopes: curvature and mean square
     top: float = 1.0  # the largest curvature, against which rates are chosen
 
 
+def _normal_law(clip: float) -> tuple[float, float]:
+    """The share of normal residuals within a clip, and the mean square of the clipped ones."""
+    inside = math.erf(clip / math.sqrt(2))
+    density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
+    return inside, inside - 2 * clip * density + clip**2 * (1 - inside)
+
+
 SQUARED = Curvature(
-    lambda clip: math.erf(clip / math.sqrt(2)), (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.0)
+    lambda clip: _normal_law(clip)[0], (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.0), _normal_law
 )
 
 
@@ -75,7 +83,14 @@ def of_classes(variance: float) -> Curvature:
     """
     first = variance / (1 + math.sqrt(max(0.0, 1 - 4 * variance)))
     share = _SURE * first
-    return Curvature(lambda clip: share * min(1.0, clip / 0.5), (0.5, 0.7), _ABOVE * first)
+    # As if no prediction were sure, of rows with the classes' own frequencies.
+    square = first**2 / max(variance, 1e-12)
+    return Curvature(
+        lambda clip: share * min(1.0, clip / 0.5),
+        (0.5, 0.7),
+        lambda clip: (first, square),
+        _ABOVE * first,
+    )
 
 
 class Spectrum(NamedTuple):
@@ -183,6 +198,14 @@ def errors_and_echoes(
     errors, echoes = _responses(modes[None], plan.num_steps, np.array([[plan.rate]]), plan.momentum)
     shares = _shares_of_the_average(echoes, plan.num_steps)
     return np.mean(errors[first:, 0], axis=0), shares[:, 0]
+
+
+def variance_of_an_iterate(
+    plan: DescentPlan, modes: Float[np.ndarray, " modes"]
+) -> Float[np.ndarray, " modes"]:
+    """The variance of the last iterate, for noise of variance 1 in each step."""
+    _, sums = _responses(modes[None], plan.num_steps, np.array([[plan.rate]]), plan.momentum)
+    return np.sum(np.diff(sums[:, 0], axis=0) ** 2, axis=0)
 
 
 def _responses(

@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float
 from jaxdp.privacy import Release
 from jaxdp.regression.descent import Stage
 from jaxdp.regression.descent_plan import Spectrum, errors_and_echoes
+from jaxdp.regression.logistic_path import LogisticPath
 from jaxdp.regression.structure import Structure
 
 _LEAST = 1e-3  # share learnt of a mode; with less an estimate is all noise
@@ -83,9 +84,44 @@ def learnt_weights(
     # Coordinates in which the loss has known curvatures; noise is the same in all.
     values = spectrum.values * last.plan.units**2
     curvatures, axes = _curvatures(last, values)
+    transform = axes.T @ last.plan.transform
+    left, noise = last.left_and_noise(curvatures / last.curvature)
+    back = np.linalg.pinv(transform.T)
+    factors = outer @ transform.T * np.sqrt(noise)
+    if last.start is not None:
+        # What is left of the start, with the noise of the stage before.
+        first = stages[-2]
+        _, before = first.left_and_noise(first.plan.values * first.plan.units**2)
+        kept = (back @ first.plan.transform.T) * np.sqrt(before)
+        factors = np.hstack([factors, outer @ transform.T @ (left[:, None] * kept)])
+    noise_std = np.linalg.norm(factors, axis=1)
+    used = stages if last.start is not None else stages[-1:]
+    weights = _with_empty_cells(outer, noise_std, used, structure, squares)
+    known = _known(stages, values, structure, squares, num_samples, offset, turn)
+    return Learnt(weights, noise_std, None, offset, known)
+
+
+def _known(stages, values, structure, squares, num_samples, offset, turn) -> Known:
+    """Weighted least squares of what each coordinate tells, on the features that have rows."""
+    last, path = stages[-1], None
+    if last.along != last.curvature and last.average.shape[1] == 1:
+        path = LogisticPath.of(stages, float(np.ravel(offset)[0]))
+        along = path.curvature * path.along * last.curvature
+        last = last._replace(curvature=path.curvature * last.curvature, along=along)
+        last = last._replace(square=path.square * last.square)
+    curvatures, axes = _curvatures(last, values)
     transform, average = axes.T @ last.plan.transform, axes.T @ last.in_steps
     left, noise = last.left_and_noise(curvatures / last.curvature)
+    back = np.linalg.pinv(transform.T)
+    start = np.zeros_like(average) if last.start is None else back @ last.start
     learnt = np.maximum(1 - left, _LEAST)
+    estimate = (average - left[:, None] * start) / learnt[:, None]
+    if path is not None:
+        # Along the function the model of the path says how much is learnt.
+        share = np.sum(axes.T * last.in_steps[:, 0] * values, axis=1)
+        share = share * average[:, 0] / max(float(share @ average[:, 0]), 1e-300)
+        more = 1 / max(1 - path.left, _LEAST) - float(share @ (1 / learnt))
+        estimate = estimate + more * average
     bent = np.maximum(curvatures, 1e-9 * curvatures.max())
     spread = last.square * (axes.T * values) @ axes
     if last.plan.is_one_pass:
@@ -95,32 +131,17 @@ def learnt_weights(
         sampling = spread * np.outer(gains, gains) / num_samples
     else:
         sampling = spread / np.outer(bent, bent) / num_samples
-    back = np.linalg.pinv(transform.T)
-    factors, start = outer @ transform.T * np.sqrt(noise), np.zeros_like(average)
-    if last.start is not None:
-        # What is left of the start, with the noise of the stage before.
-        first = stages[-2]
-        _, before = first.left_and_noise(first.plan.values * first.plan.units**2)
-        kept = (back @ first.plan.transform.T) * np.sqrt(before)
-        factors = np.hstack([factors, outer @ transform.T @ (left[:, None] * kept)])
-        start = back @ last.start
-    noise_std = np.linalg.norm(factors, axis=1)
-    used = stages if last.start is not None else stages[-1:]
-    weights = _with_empty_cells(outer, noise_std, used, structure, squares)
-    # Weighted least squares of what each coordinate tells, on the features that have rows.
-    estimate = (average - left[:, None] * start) / learnt[:, None]
     has_rows = _has_rows(structure, squares)
     inner = (back if turn is None else back @ np.linalg.pinv(turn, rcond=1e-9))[:, has_rows]
     scales = np.sqrt(noise / learnt**2 + np.diag(sampling))
     solved = np.linalg.pinv(inner / scales[:, None], rcond=_RANK) / scales
     solved = _centring(structure, squares[0] * has_rows)[:, has_rows] @ solved
-    known = Known(
+    return Known(
         solved @ estimate,
         (solved * (noise / learnt**2)) @ solved.T,
         solved @ sampling @ solved.T,
         has_rows,
     )
-    return Learnt(weights, noise_std, None, offset, known)
 
 
 def _curvatures(

@@ -2,7 +2,9 @@
 
 import abc
 import dataclasses
+import functools
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -27,6 +29,7 @@ from jaxdp.regression.descent_plan import SIGNAL, Curvature, Spectrum, planned, 
 from jaxdp.regression.known import Learnt, learnt_weights
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_second_moments
+from jaxdp.regression.structure import Structure
 
 
 class AbstractMethod(AbstractDescription):
@@ -56,7 +59,8 @@ _LEAST_MODE = 0.05  # of a whitened direction that a test divides by
 
 
 def _spectrum_in_rounds(
-    rows: PrivateRows,
+    release: Callable[..., tuple[np.ndarray, float]],
+    bound: float,
     base: Float[np.ndarray, "modes features"],
     mu: float,
     shares: tuple[float, ...],
@@ -70,12 +74,12 @@ def _spectrum_in_rounds(
     and the deviations of their noise.
     Source: Biswas, Dong, Kamath and Ullman (2020), "CoinPress", with clipped moments.
     """
-    clip_norm, first = rows.structure.bound * (1 + 1e-6), np.linalg.pinv(base)
+    clip_norm, first = bound * (1 + 1e-6), np.linalg.pinv(base)
     values = first if values is None else values
     sums = np.zeros((2, 1))
     for place, share in enumerate(shares):
         of_a_round = mu * math.sqrt(share) * (1 - 1e-12)
-        moments, std = released_second_moments(rows, of_a_round, base, clip_norm)
+        moments, std = release(of_a_round, base, clip_norm)
         spectrum = shrunk(moments, std, base)
         back = values @ np.linalg.inv(base @ first)
         precision = np.maximum(std * np.sum(back**2, axis=1), 1e-300) ** -2.0
@@ -166,14 +170,17 @@ class AbstractDescentMethod(AbstractMethod):
         slopes.begin(ledger, rows.source, spending.num_scales, structure.constant > 0)
         share = spending.moments_share * (_LESS_MOMENTS if tests else 1)
         spent = ledger.spend("second moments of the features", share)
+        release, bound = functools.partial(released_second_moments, rows), structure.bound
         smooth = None
         if tests:
             own = spent * math.sqrt(_OF_TEST) * (1 - 1e-12)
             spent *= math.sqrt(1 - _OF_TEST) * (1 - 1e-12)
             rounds = self._spending(len(tests[0]), num_rows, ledger.mu).rounds
-            smooth, _ = _spectrum_in_rounds(rows, tests[0], own, rounds)
+            smooth, _ = _spectrum_in_rounds(release, bound, tests[0], own, rounds)
         values = None if lines is None else lines.values
-        spectrum, squares = _spectrum_in_rounds(rows, base, spent, spending.rounds, values)
+        spectrum, squares = _spectrum_in_rounds(
+            release, bound, base, spent, spending.rounds, values
+        )
         words = "each of rows of its own" if self.is_one_pass else "each of all rows"
         words += ", a test of curves, and second moments for them if they are better" * bool(tests)
         mu = ledger.spend_rest(f"clipped gradients, {words}")
@@ -201,8 +208,9 @@ class AbstractDescentMethod(AbstractMethod):
                     of_curves = mu * math.sqrt(_OF_CURVES) * (1 - 1e-12)
                     spending = self._spending(len(structure.basis), num_rows, ledger.mu)
                     lines, of_stage = None, of_rest
+                    release = functools.partial(released_second_moments, own)
                     spectrum, squares = _spectrum_in_rounds(
-                        own, structure.basis, of_curves, spending.rounds
+                        release, bound, structure.basis, of_curves, spending.rounds
                     )
                     signal = min(gain + signal, _MOST_SIGNAL)
                     # With few rows the lines' noise would outlast a short descent.
@@ -216,6 +224,57 @@ class AbstractDescentMethod(AbstractMethod):
             return learnt_weights(stages, spectrum, *given)
         given = (lines.structure, *given[1:], lines.weights)
         return learnt_weights(stages, spectrum, *given)._replace(is_straight=True)
+
+    def expected_errors(
+        self,
+        structure: Structure,
+        moments: Float[np.ndarray, "features features"],
+        *,
+        num_samples: int,
+        mu: float,
+        curvature: Curvature,
+        sizes: tuple[float, ...],
+        scale_share: float,
+    ) -> Learnt:
+        """The errors of a fit to come: what `learnt` would say, with zeros for the weights.
+
+        Args:
+            structure: what is public about the features.
+            moments: assumed second moments of the features over their bound.
+            num_samples, mu: number of rows, and the budget.
+            curvature: of the loss; at 1 for least squares, else of classes.
+            sizes: size of the slopes at the start of each descent.
+            scale_share: budget share of the releases of the scale.
+        """
+        basis = structure.basis
+        spending = self._spending(len(basis), num_samples, mu)
+
+        def release(mu, base, clip_norm):
+            return base @ moments @ base.T, math.sqrt(2) * clip_norm**2 / (mu * num_samples)
+
+        spent = mu * math.sqrt(spending.moments_share)
+        spectrum, squares = _spectrum_in_rounds(
+            release, structure.bound, basis, spent, spending.rounds
+        )
+        left = mu * math.sqrt(1 - spending.moments_share - scale_share)
+        is_single = len(sizes) == 1 or self.is_one_pass or spending.num_scales == 1
+        shares = (1.0,) if is_single else (_FIRST, 1 - _FIRST)
+        stages: list[Stage] = []
+        signal, nothing = SIGNAL, np.zeros((len(basis), 1))
+        for size, share in zip(sizes, shares, strict=False):
+            if stages:
+                signal = 2 * stages[-1].plan.predicted_risk * (sizes[0] / size) ** 2
+                signal = min(max(signal, _LEAST_SIGNAL), _MOST_SIGNAL)
+            of_stage = left * math.sqrt(share)
+            options = self._options(num_samples, 1, curvature)
+            plan = planned(spectrum, mu=of_stage, signal=signal, **options)
+            std = 2 * plan.clip * size * plan.typical_norm / (num_samples * of_stage)
+            std *= plan.num_steps if plan.is_one_pass else math.sqrt(plan.num_steps)
+            bend, square = curvature.law(plan.clip)
+            start = np.zeros((basis.shape[1], 1)) if stages else None
+            law = bend, square * size**2, bend
+            stages.append(Stage(plan, nothing, np.full(plan.num_steps, std), *law, start))
+        return learnt_weights(stages, spectrum, structure, squares, num_samples, np.zeros(1))
 
     def _options(self, num_samples: int, num_outputs: int, curvature: Curvature) -> dict[str, Any]:
         """The arguments that all plans of a fit share."""
