@@ -246,7 +246,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         found = turn @ np.asarray(self.release_.coefficients, np.float64)
         self.coef_ = found[:-1].T
         self.intercept_ = np.asarray(self.release_.intercept, np.float64) + found[-1]
-        self._summary = None
+        self._summary = self.coef_std_ = None
         # Of curves the descent learns too little for an unbiased estimate.
         if self.features_ == "linear" and fit.known is not None and self.coef_.ndim == 1:
             assert self.coef_names_ is not None
@@ -258,12 +258,12 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
                 np.where(rows, np.sqrt(np.maximum(np.diag(turn @ part @ turn.T), 0)), math.inf)
                 for part in (fit.known.noise, fit.known.sampling)
             ]
-            names = (*self.coef_names_, "intercept")
-            self._summary = CoefficientSummary(names, known, stds[0], stds[1])
+            called = (*self.coef_names_, "intercept")
+            self._summary = CoefficientSummary(called, known, stds[0], stds[1])
             self.coef_std_ = self._summary.std[:-1]
 
     def _to_columns(
-        self, features: AbstractFeatureMap, names: Sequence[str]
+        self, features: AbstractFeatureMap, columns: Sequence[str]
     ) -> tuple[Float[np.ndarray, "coefficients features"], tuple[str, ...] | None]:
         """The map from weights of features to coefficients and an intercept, and their names."""
         turn, base = np.eye(features.num_outputs), features
@@ -274,7 +274,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             low, high = (np.asarray(end, np.float64) for end in (base.low, base.high))
             constant[: len(low)] -= (low + high) / (high - low)
             turn = turn * (2 / (high - low))[:, None]
-            return np.vstack([turn, constant]), tuple(names)
+            return np.vstack([turn, constant]), tuple(columns)
         names_of = base.names if isinstance(base, ColumnFeatures) else None
         return np.vstack([turn, constant]), names_of
 
@@ -283,8 +283,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
         Estimates are those of the released function without its shrinkage, and so are their errors
         the larger. Of a column of categories each is the difference from the column's mean
-        over the rows, by noisy counts. Post-processing of the release: it costs
-        nothing.
+        over the rows, by noisy counts. This is post-processing of the release: it costs nothing.
 
         Args:
             level: confidence level of the intervals, in (0, 1).
@@ -293,14 +292,15 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             The coefficients, the intercept last.
 
         Raises:
-            ValueError: features that are not linear, a method without a plan, or more than two
-                classes.
+            ValueError: features that are not linear, a method without a plan, more than two
+                classes, or a fit of the labels' mean alone.
         """
         check_is_fitted(self)
         if self._summary is None:
             raise ValueError(
-                "expected features='linear', a method with a plan, and at most two classes, got "
-                f"features={self.features_!r} and {self._method()!r}"
+                "expected features='linear', a method with a plan, at most two classes, and a "
+                "budget that is enough for more than the labels' mean, got features="
+                f"{self.features_!r} and {self._method()!r}"
             )
         self._summary.interval(level)
         return dataclasses.replace(self._summary, level=float(level))
@@ -341,9 +341,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
                 features explain.
 
         Returns:
-            A guess for features of equal size and no correlation, and labels of one scale; unequal
-            features do worse. On fits of 20 and 50 such columns its error was below 0.02, or 0.05
-            if most of the signal was lost.
+            A guess for features of equal size and no correlation, and normal residuals; for
+            "automatic" additive features, all of the budget on these. FORECAST_ERROR
 
         Raises:
             ValueError: `input_range` does not tell the number of columns, or the method has no
@@ -416,6 +415,14 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """Warn before the budget is spent, from public numbers, if a forecast leaves little."""
         if not isinstance(self._method(), AbstractDescentMethod):
             return
+        if self.fit_intercept and is_hopeless(num_samples, gaussian_mu(self.epsilon, self.delta)):
+            warnings.warn(
+                f"{num_samples} rows and this budget are enough for the labels' mean alone, which "
+                "all predictions will be: more rows or a larger epsilon help",
+                UserWarning,
+                stacklevel=4,
+            )
+            return
         left = self._left(features, num_samples, _SIGNAL)
         if left > _LITTLE:
             return
@@ -443,15 +450,15 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         input_range: (low, high), public ranges of the columns, each a number or one per column, by
             name if labelled; values beyond count as the nearer end, with a warning.
         columns: `jaxdp.regression.Columns` instead, for tables with text and missing values.
-        features: "linear"; "additive", one curve a column on its public bins, with the interactions
-            of `columns`; "kernel", 200 random features of a Gaussian kernel on the columns; or
-            "automatic", by n, the budget and the columns alone: additive if a column has
-            categories, else kernel, if `expected_score` keeps at least 70 % of a signal of 0.5,
-            and else linear.
+        features: "linear"; "additive", a piecewise linear curve for each column on the knots of its
+            range, with the interactions of `columns`; "kernel", 200 random features of a Gaussian
+            kernel on the columns; or "automatic". That is linear with few rows, by public numbers;
+            kernel if all columns are numbers and rows are many; and otherwise additive, if a
+            private test within the fit says that curves are worth their noise, or else linear.
         label_range: (low, high), public; labels and predictions beyond are clipped, labels with a
-            warning. None for a range about 0 that is learnt privately
-            (`jaxdp.regression.PrivateLinearRegression`), for labels without an offset; too few
-            nonzero labels for this budget raise an error.
+            warning. None for a range that a part of the budget buys
+            (`jaxdp.regression.PrivateLinearRegression`); an error asks for one if too few labels
+            differ from zero, or if they are too far from it for their differences.
         fit_intercept: whether the function has a constant.
         method: a method of `jaxdp.regression`: `Automatic()` (None), `Whitened()`, `FullBatch()`,
             `PlannedDPSGD()`, `NoisyStatistics()` or `ObjectivePerturbation()`.
@@ -459,13 +466,16 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
 
     Attributes:
         coef_, intercept_: coefficients of the columns in their own units (linear, `input_range`),
-            or else of the features.
+            or else of the features. Of a column of categories, or of a curve, each is the
+            difference from the column's mean over the rows, by noisy counts, which the intercept
+            has. A category without rows is drawn to that mean.
         coef_names_: description of each coefficient's feature; None for "kernel".
+        coef_std_: standard deviation of the error of each unbiased coefficient of `summary`, from
+            noise and sampling, in units of `coef_`; None if `summary` refuses.
         features_: kind of the features, as "automatic" chose it.
         ledger_: releases of the fit with their shares of the budget, in order.
-        noise_std_: planned standard deviation of the noise on each coefficient of `release_`.
-            Refits differ by up to twice as much at a small budget, and by ten times for features
-            without rows.
+        noise_std_: standard deviation of the noise on each coefficient of `release_`; without the
+            sampling error, and too small for features without rows.
         release_, cost_, n_features_in_, feature_names_in_: see `DPKernelRidge`.
 
     Example:
