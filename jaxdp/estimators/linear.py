@@ -62,7 +62,12 @@ from jaxdp.regression.descent_plan import SQUARED, Curvature, of_classes
 from jaxdp.regression.features import ComposedFeatures
 from jaxdp.regression.learners import LinearFit, checked_label_range, range_share
 from jaxdp.regression.ledger import Ledger
-from jaxdp.regression.methods import AbstractDescentMethod, AbstractMethod, can_test
+from jaxdp.regression.methods import (
+    AbstractDescentMethod,
+    AbstractMethod,
+    can_test,
+    is_hopeless,
+)
 
 _KINDS = {
     "linear": "linear in the columns",

@@ -79,87 +79,106 @@ def learnt_weights(
         turn: map from weights of the features of the descent to those of `structure`, if they
             differ.
     """
-    last, outer = stages[-1], np.eye(spectrum.base.shape[1]) if turn is None else turn
-    outer = _centring(structure, squares[0]) @ outer
-    # Coordinates in which the loss has known curvatures; noise is the same in all.
+    last, size = stages[-1], spectrum.base.shape[1]
+    turn = np.eye(size) if turn is None else turn
+    outer = _centring(structure, squares[0]) @ turn
     values = spectrum.values * last.plan.units**2
-    curvatures, axes = _curvatures(last, values)
+    curvatures, axes, _ = _curvatures(last, np.diag(values))
     transform = axes.T @ last.plan.transform
     left, noise = last.left_and_noise(curvatures / last.curvature)
-    back = np.linalg.pinv(transform.T)
     factors = outer @ transform.T * np.sqrt(noise)
     if last.start is not None:
         # What is left of the start, with the noise of the stage before.
-        first = stages[-2]
+        first, back = stages[-2], np.linalg.pinv(transform.T)
         _, before = first.left_and_noise(first.plan.values * first.plan.units**2)
         kept = (back @ first.plan.transform.T) * np.sqrt(before)
         factors = np.hstack([factors, outer @ transform.T @ (left[:, None] * kept)])
     noise_std = np.linalg.norm(factors, axis=1)
     used = stages if last.start is not None else stages[-1:]
     weights = _with_empty_cells(outer, noise_std, used, structure, squares)
-    known = _known(stages, values, structure, squares, num_samples, offset, turn)
+    known = _known(stages, spectrum, structure, squares, num_samples, offset, turn)
     return Learnt(weights, noise_std, None, offset, known)
 
 
-def _known(stages, values, structure, squares, num_samples, offset, turn) -> Known:
-    """Weighted least squares of what each coordinate tells, on the features that have rows."""
+def _known(
+    stages: list[Stage],
+    spectrum: Spectrum,
+    structure: Structure,
+    squares: Float[np.ndarray, "2 features"],
+    num_samples: int,
+    offset: Float[np.ndarray, " outputs"],
+    turn: Float[np.ndarray, "features inner"],
+) -> Known:
+    """The estimate, of the features that have rows.
+
+    Rows have nothing of the other features, so the descent moves only in the span of A, the steps'
+    coordinates of the known features, with the curvature m A S A'.
+    """
     last, path = stages[-1], None
     if last.along != last.curvature and last.average.shape[1] == 1:
         path = LogisticPath.of(stages, float(np.ravel(offset)[0]))
         along = path.curvature * path.along * last.curvature
         last = last._replace(curvature=path.curvature * last.curvature, along=along)
         last = last._replace(square=path.square * last.square)
-    curvatures, axes = _curvatures(last, values)
-    transform, average = axes.T @ last.plan.transform, axes.T @ last.in_steps
+    has_rows = _has_rows(structure, squares)
+    transform, modes = last.plan.transform @ turn.T, spectrum.values * last.plan.units**2
+    back = np.linalg.pinv(transform, rcond=_RANK)[has_rows]
+    known = transform[:, has_rows] @ back
+    moments = (known * modes) @ known.T
+    curvatures, axes, spread = _curvatures(last, moments)
+    average = axes.T @ last.in_steps
     left, noise = last.left_and_noise(curvatures / last.curvature)
-    back = np.linalg.pinv(transform.T)
-    start = np.zeros_like(average) if last.start is None else back @ last.start
     learnt = np.maximum(1 - left, _LEAST)
+    # How much the share learnt changes with the noise of a curvature.
+    stds = spectrum.std * np.sum((axes.T * last.plan.units) ** 2, axis=1) * last.curvature
+    other, _ = last.left_and_noise((curvatures + stds) / last.curvature)
+    start = np.zeros_like(average)
+    if last.start is not None:
+        start = axes.T @ np.linalg.pinv(last.plan.transform.T) @ last.start
     estimate = (average - left[:, None] * start) / learnt[:, None]
+    noise = noise / learnt**2 + np.mean(estimate**2, axis=1) * ((left - other) / learnt) ** 2
     if path is not None:
         # Along the function the model of the path says how much is learnt.
-        share = np.sum(axes.T * last.in_steps[:, 0] * values, axis=1)
-        share = share * average[:, 0] / max(float(share @ average[:, 0]), 1e-300)
-        more = 1 / max(1 - path.left, _LEAST) - float(share @ (1 / learnt))
-        estimate = estimate + more * average
-    bent = np.maximum(curvatures, 1e-9 * curvatures.max())
-    spread = last.square * (axes.T * values) @ axes
+        share = (axes.T @ moments @ last.in_steps)[:, 0] * average[:, 0]
+        share = share / max(float(share.sum()), 1e-300)
+        estimate = estimate + (1 / max(1 - path.left, _LEAST) - share @ (1 / learnt)) * average
+    spread = last.square * spread
     if last.plan.is_one_pass:
         # Each step has rows of its own, whose errors its gradient shows like noise.
         _, echoes = errors_and_echoes(last.plan, curvatures)
         gains = np.sqrt(last.plan.num_steps * np.sum(echoes**2, axis=0)) / learnt
-        sampling = spread * np.outer(gains, gains) / num_samples
     else:
-        sampling = spread / np.outer(bent, bent) / num_samples
-    has_rows = _has_rows(structure, squares)
-    inner = (back if turn is None else back @ np.linalg.pinv(turn, rcond=1e-9))[:, has_rows]
-    scales = np.sqrt(noise / learnt**2 + np.diag(sampling))
-    solved = np.linalg.pinv(inner / scales[:, None], rcond=_RANK) / scales
-    solved = _centring(structure, squares[0] * has_rows)[:, has_rows] @ solved
-    return Known(
-        solved @ estimate,
-        (solved * (noise / learnt**2)) @ solved.T,
-        solved @ sampling @ solved.T,
-        has_rows,
-    )
+        gains = 1 / curvatures
+    sampling = spread * np.outer(gains, gains) / num_samples
+    maps = _centring(structure, squares[0] * has_rows)[:, has_rows]
+    maps = maps @ (transform[:, has_rows].T @ axes)
+    return Known(maps @ estimate, (maps * noise) @ maps.T, maps @ sampling @ maps.T, has_rows)
 
 
 def _curvatures(
-    stage: Stage, values: Float[np.ndarray, " modes"]
-) -> tuple[Float[np.ndarray, " modes"], Float[np.ndarray, "modes modes"]]:
-    """The curvatures of the loss in the steps' coordinates, and their axes as columns.
+    stage: Stage, moments: Float[np.ndarray, "steps steps"]
+) -> tuple[
+    Float[np.ndarray, " modes"],
+    Float[np.ndarray, "steps modes"],
+    Float[np.ndarray, "modes modes"],
+]:
+    """The curvatures of the loss, their axes as columns, and the moments along these.
 
-    They are m S but along the function, where they are less for classes: outputs are largest there.
+    Curvatures are m S but along the function, where they differ for classes: outputs are largest
+    there.
     """
-    size = stage.curvature * values
+    values, vectors = np.linalg.eigh((moments + moments.T) / 2)
+    kept = values > _RANK * values[-1]
+    values, vectors = values[kept], vectors[:, kept]
     if stage.along == stage.curvature or stage.average.shape[1] > 1:
-        return size, np.eye(len(values))
+        return stage.curvature * values, vectors, np.diag(values)
     roots = np.sqrt(values)
-    along = roots * stage.in_steps[:, 0]
+    along = roots * (vectors.T @ stage.in_steps[:, 0])
     along = along / max(float(np.linalg.norm(along)), 1e-300)
     inner = stage.curvature * np.eye(len(values))
     inner += (stage.along - stage.curvature) * np.outer(along, along)
-    return np.linalg.eigh(roots[:, None] * inner * roots)
+    sizes, turned = np.linalg.eigh(roots[:, None] * inner * roots)
+    return sizes, vectors @ turned, (turned.T * values) @ turned
 
 
 def _has_rows(

@@ -25,7 +25,7 @@ from jaxdp.regression.descent import (
     num_scales,
     private_descent,
 )
-from jaxdp.regression.descent_plan import SIGNAL, Curvature, Spectrum, planned, shrunk
+from jaxdp.regression.descent_plan import SIGNAL, Curvature, DescentPlan, Spectrum, planned, shrunk
 from jaxdp.regression.known import Learnt, learnt_weights
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_second_moments
@@ -105,7 +105,9 @@ class AbstractDescentMethod(AbstractMethod):
     The coordinates are $P = (\Sigma + \tau)^{-1/2}$; `jaxdp.regression.descent_plan` chooses
     $\tau$, the number of steps, the rate and the clip norm. With a finite $\tau$ the moments are
     learnt in three rounds, each in the coordinates of the last; or in one, for a twentieth of the
-    budget, if by n, p and $\mu$ moments would be noise.
+    budget, if by n, p and $\mu$ moments would be noise. Least squares take two descents, the second
+    planned for the residuals that the first one leaves. If lines are told from curves, lines come
+    first, and a test of smooth curves before the second descent.
     """
 
     moments_share: eqx.AbstractClassVar[float]  # largest share of mu^2 for the second moments
@@ -202,16 +204,14 @@ class AbstractDescentMethod(AbstractMethod):
                 gain = _gain_of_curves(own, slopes, weights, smooth, found, of_test)
                 of_rest = mu * math.sqrt(share - _OF_CURVES) * (1 - 1e-12)
                 straight = planned(spectrum, mu=of_stage, signal=_LEAST_SIGNAL, **options)
-                flat = _flat(len(structure.basis), structure.bound)
-                bent = planned(flat, mu=of_rest, signal=gain + _LEAST_SIGNAL, **options)
-                if 2 * bent.predicted_risk < 2 * straight.predicted_risk + gain:
+                if _are_worth_it(gain, straight, structure, options | {"mu": of_rest}):
                     of_curves = mu * math.sqrt(_OF_CURVES) * (1 - 1e-12)
                     spending = self._spending(len(structure.basis), num_rows, ledger.mu)
-                    lines, of_stage = None, of_rest
                     release = functools.partial(released_second_moments, own)
-                    spectrum, squares = _spectrum_in_rounds(
+                    found_of_curves = _spectrum_in_rounds(
                         release, bound, structure.basis, of_curves, spending.rounds
                     )
+                    (spectrum, squares), lines, of_stage = found_of_curves, None, of_rest
                     signal = min(gain + signal, _MOST_SIGNAL)
                     # With few rows the lines' noise would outlast a short descent.
                     weights = weights if spending.num_scales > 1 else None
@@ -298,10 +298,16 @@ def is_hopeless(num_samples: int, mu: float) -> bool:
     return num_samples * mu < _NOTHING
 
 
-def _flat(size: int, bound: float = 1.0) -> Spectrum:
-    """The spectrum of rows of half the largest square and equal features."""
-    values = np.full(size, 0.5 * bound**2 / size)
-    return Spectrum(values, np.eye(size), values, 1e-4 / size, np.eye(size))
+def _are_worth_it(
+    gain: float, straight: DescentPlan, structure: Structure, options: dict[str, Any]
+) -> bool:
+    """Whether curves that explain more by `gain` are better than lines, as planned."""
+    # Rows of half the largest square and equal features.
+    size = len(structure.basis)
+    values = np.full(size, 0.5 * structure.bound**2 / size)
+    flat = Spectrum(values, np.eye(size), values, 1e-4 / size, np.eye(size))
+    bent = planned(flat, signal=gain + _LEAST_SIGNAL, **options)
+    return 2 * bent.predicted_risk < 2 * straight.predicted_risk + gain
 
 
 def _gain_of_curves(
