@@ -75,7 +75,7 @@ def test_shrinking_keeps_what_has_no_noise_and_finds_a_multiple_of_one_in_noise(
     draw = np.random.default_rng(0)
     root = draw.normal(size=(6, 6))
     moments = root @ root.T
-    values, vectors, _, left, _ = shrunk(moments, 0.0, np.eye(6))
+    values, vectors, _, left, *_ = shrunk(moments, 0.0, np.eye(6))
     np.testing.assert_allclose((vectors * values) @ vectors.T, moments, atol=1e-12)
     assert left < 1e-3 * values.mean()
     noise = np.triu(draw.normal(size=(200, 200)), 1) / math.sqrt(2)
@@ -119,9 +119,10 @@ def test_private_descents_have_the_risk_that_is_planned(mu, is_one_pass):
     for place in range(40):
         noise = SecretNoise(2**200 + place)
         rows = PrivateRows.of(features, directions.astype(np.float32), noise)
-        weights, noise_std, _ = private_descent(rows, _KnownScale(labels), plan, mu)
-        fits.append(weights[:, 0] / noise_std)
-        found.append(np.sum((weights[:, 0] - best) ** 2) / dim / 2 * 64)
+        stage = private_descent(rows, _KnownScale(labels), plan, mu)
+        _, noise = stage.left_and_noise(plan.values * plan.units**2)
+        fits.append(stage.in_steps[:, 0] / np.sqrt(noise))
+        found.append(np.sum((stage.weights[:, 0] - best) ** 2) / dim / 2 * 64)
     # What clipping leaves of a curvature is that of the labels at the start.
     assert_mean_close(found, plan.predicted_risk, bias=0.1 * plan.predicted_risk)
     with pytest.raises(AssertionError):

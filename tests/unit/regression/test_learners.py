@@ -19,7 +19,7 @@ from jaxdp.regression import (
     WithConstant,
     private_sums,
 )
-from jaxdp.regression.private_sums import released_scale
+from jaxdp.regression.private_sums import released_magnitudes
 
 
 def _slopes_of(release):
@@ -130,7 +130,7 @@ def test_a_seed_draws_the_same_noise_again_and_a_small_one_costs_everything():
 @pytest.mark.parametrize("share", [0.1, 0.55])
 def test_labels_that_are_zero_do_not_count_for_a_learnt_range(share):
     labels = np.where(np.random.default_rng(0).random(20_000) < share, 100.0, 0.0)
-    scale = released_scale(labels, 0.1, SecretNoise(), half_octaves=(-120, 120))
+    scale = released_magnitudes(labels, 0.1, SecretNoise(), half_octaves=(-120, 120)).scale
     # The median of |g| is .674 for a normal g; a bin is half an octave.
     assert 0.8 * 100 / 0.674 < scale < 1.2 * 100 / 0.674
 

@@ -24,8 +24,9 @@ from jaxdp.regression import (
     methods,
 )
 from jaxdp.regression import private_sums as sums
-from jaxdp.regression.descent import LogisticSlopes, SoftmaxSlopes, SquaredSlopes
+from jaxdp.regression.descent import ClassSlopes, SquaredSlopes
 from jaxdp.regression.ledger import Ledger
+from jaxdp.regression.structure import Structure
 
 MU, DIM = 1.5, 3
 METHODS = (Automatic(), Whitened(), FullBatch(), PlannedDPSGD(), NoisyStatistics())
@@ -56,7 +57,7 @@ def _slopes(kind, labels):
     if kind == "squared":
         return SquaredSlopes(labels)
     places = (labels > 0).astype(int) if kind == "logistic" else np.digitize(labels, (-0.3, 0.3))
-    return LogisticSlopes(places) if kind == "logistic" else SoftmaxSlopes(places, 3)
+    return ClassSlopes(places, 2 if kind == "logistic" else 3)
 
 
 def _run(method, kind, table, labels, outputs=None, share=1.0):
@@ -185,7 +186,7 @@ def _worst(release):
 
 
 def _scale(rows, labels):
-    sums.released_scale(labels * 3, 1.0, rows.source)
+    sums.released_magnitudes(labels * 3, 1.0, rows.source)
 
 
 def _moments(rows, labels, **clipping):
@@ -252,7 +253,7 @@ def _objective_shift(monkeypatch, kind, table, labels, record, label, share=1.0)
         slopes.of = lambda outputs: np.clip(outputs[:, 0] - np.append(labels, label), -0.2, 0.2)
     own = rows._replace(units=rows.units[:-1])
     private = _slopes(kind, labels)
-    weights, _, statement = ObjectivePerturbation().learnt(own, private, ledger)
+    weights, _, statement, *_ = ObjectivePerturbation().learnt(own, private, ledger)
     assert statement.mechanism.epsilon(1e-4, "replace-one") <= BUDGET * (1 + 1e-9)
     # The slopes of the two records that differ, at what was released.
     found = np.reshape(slopes.of(rows.times(weights)), (len(rows.units), -1))
@@ -320,7 +321,7 @@ def test_sums_of_a_block_are_those_of_whole_numbers():
     count, clip_norm = 2**16, 2.0**-3
     odd = np.random.default_rng(0).integers(0, 8, (2, count)) * 2 + 1
     units, whole = 2**sums._ROW_BITS - 16 - odd[0], 2**sums._SLOPE_BITS - odd[1]
-    rows = sums.PrivateRows(units[:, None].astype(np.float32), _Recorded())
+    rows = sums.PrivateRows(units[:, None].astype(np.float32), _Recorded(), Structure(np.eye(1)))
     # The largest slope is the clip norm at this typical norm; the noise is finer than the sums.
     slopes, one = whole[:, None] * (clip_norm / 2**sums._SLOPE_BITS), np.eye(1)
     sums.released_gradient(
