@@ -35,6 +35,7 @@ _START, _MOST_OF_START = 40.0, 0.4  # n mu that shows where labels are; its larg
 _LATEST = 0.8  # share of a stage's steps before its last release of the scale
 _LAW = 0.75  # share of a descent's steps before the release of the law of the slopes of classes
 _CLASS_SHARE = 0.02  # of the class counts, and again of the law of the slopes
+_LEAST = 0.1  # of the curvature that a plan assumes, where noise hides what it is
 _WIDE = 0.16, 0.5, 0.84  # a normal's mean less one standard deviation, its mean, and plus one
 
 
@@ -160,7 +161,7 @@ class SquaredSlopes(AbstractSlopes):
         inside = self.curvature.share(bound / self._scale)
         if self._found is None:
             return inside, min(self._scale, bound) ** 2, inside
-        inside = self._found.share_within(bound)
+        inside = max(self._found.share_within(bound), _LEAST * inside)
         return inside, self._found.mean_square(bound), inside
 
 
@@ -223,8 +224,8 @@ class ClassSlopes(AbstractSlopes):
         return 1.0
 
     def law(self, bound, square):
-        del bound
         mean, size, along = self._law
+        mean, size = max(mean, _LEAST * self.curvature.share(bound)), max(size, 0.0)
         # Noise does not make it larger than the mean, as it falls with the size of an output.
         return mean, size, float(np.clip(along / max(square, 1e-12), 0.1 * mean, mean))
 
