@@ -68,10 +68,14 @@ class AbstractSlopes(abc.ABC):
         return 1
 
     def enter(
-        self, rows: PrivateRows, weights: Float[np.ndarray, "features outputs"] | None, stage: int
+        self,
+        rows: PrivateRows,
+        weights: Float[np.ndarray, "features outputs"] | None,
+        stage: int,
+        is_last: bool,
     ) -> float:
         """Begin a stage at these weights, and return the size of a slope there."""
-        del rows, weights, stage
+        del rows, weights, stage, is_last
         return 1.0
 
     @abc.abstractmethod
@@ -135,8 +139,8 @@ class SquaredSlopes(AbstractSlopes):
     def num_stages(self):
         return 2 if self._mus else 1
 
-    def enter(self, rows, weights, stage):
-        count = len(self._mus) // 3 if stage == 0 else len(self._mus)
+    def enter(self, rows, weights, stage, is_last):
+        count = len(self._mus) if is_last else len(self._mus) // 3
         mus, self._mus = self._mus[:count], self._mus[count:]
         if stage:
             self._release(rows, weights, mus.pop(0))
