@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import expit, ndtr, softmax
 
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures
 from jaxdp.kernels.margin import learners
@@ -251,6 +251,11 @@ def _objective_shift(monkeypatch, kind, table, labels, record, label, share=1.0)
     slopes, ledger = _slopes(kind, np.append(labels, label)), Ledger(MU, (BUDGET, 1e-4))
     if kind == "squared":
         slopes.of = lambda outputs: np.clip(outputs[:, 0] - np.append(labels, label), -0.2, 0.2)
+    elif kind == "logistic":
+        slopes.of = lambda outputs: -slopes.labels * expit(-slopes.labels * outputs[:, 0])
+    else:
+        places = slopes.labels[:, None] == np.arange(3)
+        slopes.of = lambda outputs: softmax(outputs, axis=1) - places
     own = rows._replace(units=rows.units[:-1])
     private = _slopes(kind, labels)
     weights, _, statement, *_ = ObjectivePerturbation().learnt(own, private, ledger)
@@ -349,6 +354,8 @@ def test_every_sum_has_noise_of_its_own(monkeypatch):
     monkeypatch.setattr(SecretNoise, "words", recorded)
     features, table = ClippedFeatures(IdentityFeatures(DIM), 1.0), np.zeros((8, DIM))
     other = np.vstack([[1.0, 0, 0], table[1:]])
+    # Equal histograms of other labels are one release.
+    monkeypatch.setattr(SquaredSlopes, "scale", lambda *_: 1.0)
     # The moments do not depend on the loss: each has budgets of its own.
     for kind, budget in (("squared", MU), ("logistic", 3 * MU)):
         runs = ((table, 0.5, budget), (other, -1.0, budget), (other, -1.0, 2 * budget))
@@ -363,7 +370,7 @@ def test_a_record_moves_a_whole_fit_with_a_learnt_range_by_at_most_mu(monkeypatc
     draw, found = np.random.default_rng(0), []
     learner = PrivateLinearRegression(ClippedFeatures(IdentityFeatures(DIM), 1.0), None)
     for _ in range(6):
-        table, labels, first = draw.normal(size=(60, DIM)), draw.uniform(1, 1.3, 60), _Recorded()
+        table, labels, first = draw.normal(size=(60, DIM)), draw.uniform(1, 3, 60), _Recorded()
         monkeypatch.setattr(SecretNoise, "noisy_integers", first.noisy_integers)
         fit = learner.fit(table, labels, epsilon=60.0, delta=1e-6)
         table[0], labels[0] = -table[0], -1e3
@@ -384,8 +391,9 @@ def test_scales_that_fall_on_one_step_are_released_once(num_rows, monkeypatch):
     monkeypatch.setattr(methods, "_NOISE", math.inf)
     table, labels = np.ones((num_rows, DIM)), np.ones(num_rows)
     run = _run(PlannedDPSGD(), "squared", table, labels)
-    # The moments, a gradient of every row, and a scale at each of the steps 0, T / 4 and T / 2.
-    assert len(run.asked) == 1 + num_rows + len({num_rows * place // 4 for place in range(3)})
+    # The labels, the moments, a gradient of every row, and a scale at two steps or one.
+    scales = {int(num_rows * 0.8 * at / 3) for at in (1, 2)}
+    assert len(run.asked) == 2 + num_rows + len(scales)
 
 
 def test_shares_compose_to_the_budget_and_not_beyond():
