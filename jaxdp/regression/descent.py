@@ -72,10 +72,10 @@ class AbstractSlopes(abc.ABC):
         rows: PrivateRows,
         weights: Float[np.ndarray, "features outputs"] | None,
         stage: int,
-        is_last: bool,
+        in_all: int,
     ) -> float:
-        """Begin a stage at these weights, and return the size of a slope there."""
-        del rows, weights, stage, is_last
+        """Begin a stage of so many at these weights, and return the size of a slope there."""
+        del rows, weights, stage, in_all
         return 1.0
 
     @abc.abstractmethod
@@ -139,8 +139,8 @@ class SquaredSlopes(AbstractSlopes):
     def num_stages(self):
         return 2 if self._mus else 1
 
-    def enter(self, rows, weights, stage, is_last):
-        count = len(self._mus) if is_last else len(self._mus) // 3
+    def enter(self, rows, weights, stage, in_all):
+        count = len(self._mus) if stage + 1 == in_all else len(self._mus) // 3
         mus, self._mus = self._mus[:count], self._mus[count:]
         if stage:
             self._release(rows, weights, mus.pop(0))
@@ -186,7 +186,7 @@ class ClassSlopes(AbstractSlopes):
             self.labels = np.where(places == 1, 1.0, -1.0)
         self._places, self._count = places, num_classes
         self.offset, self.curvature = np.zeros(self.num_outputs), of_classes(0.25)
-        self._mu, self._law = 0.0, (0.2, 0.2, 0.0)
+        self._mu, self._of_stage, self._law = 0.0, 0.0, (0.2, 0.2, 0.0)
 
     def _chances(self, outputs):
         outputs = outputs + self.offset
@@ -216,6 +216,10 @@ class ClassSlopes(AbstractSlopes):
         self.curvature = of_classes(float(np.mean(shares * (1 - shares))))
         self._mu = ledger.spend("curvature and size of the slopes", _CLASS_SHARE)
 
+    def enter(self, rows, weights, stage, in_all):
+        self._of_stage = self._mu / math.sqrt(in_all) * (1 - 1e-12)
+        return super().enter(rows, weights, stage, in_all)
+
     def scale(self, rows, weights, num_steps, step):
         if step == int(num_steps * _LAW):
             outputs = rows.times(weights)
@@ -224,7 +228,7 @@ class ClassSlopes(AbstractSlopes):
             squares = np.sum(self.of(outputs) ** 2, axis=1)
             along = bends * np.mean(outputs**2, axis=1)
             values = np.stack([bends, squares, along], axis=1)
-            self._law = released_means(values, self._mu, rows.source)
+            self._law = released_means(values, self._of_stage, rows.source)
         return 1.0
 
     def law(self, bound, square):
