@@ -482,7 +482,7 @@ def _table_of(name):
 def _fitted(name, monkeypatch, table=None, outputs=None, **given):
     """A fit along a path with its recorded noise."""
     codes, labels = table or _table_of(name)
-    source = _Recorded(outputs, source=SecretNoise(2**200), **given)
+    source = _Recorded(outputs, source=SecretNoise(2**200 + 1), **given)
     monkeypatch.setattr(SecretNoise, "noisy_integers", source.noisy_integers)
     *_, make, epsilon = PATHS[name]
     learner = make()

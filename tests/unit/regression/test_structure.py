@@ -16,12 +16,12 @@ COLUMNS = {
 }
 
 
-def _codes(columns, count=300, seed=0):
+def _codes(columns, count=500, seed=0):
     """Random rows, some of them with missing cells and categories that are not listed."""
     draw = np.random.default_rng(seed)
     cells = np.empty((count, 4), object)
     cells[:, 0], cells[:, 2] = draw.uniform(0, 10, count), draw.uniform(-1, 1, count)
-    cells[:, 1], cells[:, 3] = draw.choice(list("xyzw"), count), draw.choice(list("uv"), count)
+    cells[:, 1], cells[:, 3] = draw.choice(list("xyzw"), count), draw.choice(list("uvw"), count)
     cells[:4, 0] = [0.0, 10.0, 5.0, 2.5]
     cells[draw.random((count, 4)) < 0.2] = None
     return columns.codes(cells)
