@@ -39,8 +39,10 @@ def test_a_summary_prints_as_an_aligned_table():
     assert lines[3].split()[1:5] == ["1.5", "0.3", "0.4", "3.00"]
     assert lines[5].split()[3:] == ["0.25", "inf", "inf", "0.00", "1.000", "-inf", "inf"]
     # Every column ends at one place.
-    ends = [[place for place in range(1, len(line)) if line[place - 1] != " " == line[place]]
-            for line in (line + " " for line in lines[3:-1])]
+    ends = [
+        [place for place in range(1, len(line)) if line[place - 1] != " " == line[place]]
+        for line in (line + " " for line in lines[3:-1])
+    ]
     assert len({tuple(row[-7:]) for row in ends}) == 1
     assert repr(SUMMARY) == str(SUMMARY)
 
@@ -57,8 +59,12 @@ COLUMNS = Columns({"a": (0, 1), "kind": ["x", "y", "never"]})
 
 def _table(num_rows=3000):
     draw = np.random.default_rng(0)
-    table = [[number, kind] for number, kind in zip(
-        draw.uniform(size=num_rows), draw.choice(["x", "y"], num_rows), strict=True)]
+    table = [
+        [number, kind]
+        for number, kind in zip(
+            draw.uniform(size=num_rows), draw.choice(["x", "y"], num_rows), strict=True
+        )
+    ]
     labels = np.array([number for number, _ in table])
     return table, labels + 0.1 * draw.normal(size=num_rows)
 

@@ -39,7 +39,9 @@ def _errors(is_class=False):
         else:
             learner, scale = PrivateLinearRegression(features, (-2.0, 2.0)), 1.0
             labels = outputs + 0.3 * draw.normal(size=num_rows)
-        fit = learner.fit(inputs, labels, epsilon=3.0 if is_class else 1.5, delta=1e-6, noise_seed=2**200 + seed)
+        fit = learner.fit(
+            inputs, labels, epsilon=3.0 if is_class else 1.5, delta=1e-6, noise_seed=2**200 + seed
+        )
         noise, sampling = fit.known.noise, fit.known.sampling
         std = np.sqrt(np.diag(noise) + np.diag(sampling))[:DIM]
         found.append((fit.known.weights[:DIM, 0] - scale * TRUE) / std)
