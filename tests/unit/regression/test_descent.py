@@ -64,7 +64,7 @@ def test_a_constant_model_of_classes_starts_at_their_log_odds():
     slopes = ClassSlopes(places, 3)
     slopes.begin(Ledger(5.0), SecretNoise(2**200), 3, is_free=True)
     expected = np.log([0.6, 0.3, 0.1])
-    counts, std = noisy_counts(places, 3, 5.0, SecretNoise(2**200), "classes")
+    _, std = noisy_counts(places, 3, 5.0, SecretNoise(2**200), "classes")
     # One record in `std` moves a log odds by std over the least count.
     error = 5 * std / math.sqrt(0.02) / 1000
     np.testing.assert_allclose(slopes.offset, expected - expected.mean(), atol=error)

@@ -118,7 +118,6 @@ def test_lines_are_the_linear_features_of_the_same_rows(name):
 def test_functions_in_the_test_of_curves_have_all_lines_and_smooth_bends(name):
     structure = Structure.of(_features(name), tests_curves=True)
     lines = structure.lines
-    additive, _ = _own_rows(name)
     for degree, curves in zip((4, 2), lines.curves, strict=True):
         np.testing.assert_allclose(curves @ curves.T, np.eye(len(curves)), atol=1e-9)
         np.testing.assert_allclose(lines.rows @ curves.T @ curves, lines.rows, atol=1e-7)
