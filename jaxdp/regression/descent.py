@@ -35,6 +35,7 @@ _START, _MOST_OF_START = 40.0, 0.4  # n mu that shows where labels are; its larg
 _LATEST = 0.8  # share of a stage's steps before its last release of the scale
 _LAW = 0.75  # share of a descent's steps before the release of the law of the slopes of classes
 _CLASS_SHARE = 0.02  # of the class counts, and again of the law of the slopes
+_LEAST = 0.1  # of the curvature that a plan assumes, where noise hides what it is
 _WIDE = 0.16, 0.5, 0.84  # a normal's mean less one standard deviation, its mean, and plus one
 
 
@@ -67,10 +68,14 @@ class AbstractSlopes(abc.ABC):
         return 1
 
     def enter(
-        self, rows: PrivateRows, weights: Float[np.ndarray, "features outputs"] | None, stage: int
+        self,
+        rows: PrivateRows,
+        weights: Float[np.ndarray, "features outputs"] | None,
+        stage: int,
+        in_all: int,
     ) -> float:
-        """Begin a stage at these weights, and return the size of a slope there."""
-        del rows, weights, stage
+        """Begin a stage of so many at these weights, and return the size of a slope there."""
+        del rows, weights, stage, in_all
         return 1.0
 
     @abc.abstractmethod
@@ -134,8 +139,8 @@ class SquaredSlopes(AbstractSlopes):
     def num_stages(self):
         return 2 if self._mus else 1
 
-    def enter(self, rows, weights, stage):
-        count = len(self._mus) // 3 if stage == 0 else len(self._mus)
+    def enter(self, rows, weights, stage, in_all):
+        count = len(self._mus) if stage + 1 == in_all else len(self._mus) // 3
         mus, self._mus = self._mus[:count], self._mus[count:]
         if stage:
             self._release(rows, weights, mus.pop(0))
@@ -160,7 +165,7 @@ class SquaredSlopes(AbstractSlopes):
         inside = self.curvature.share(bound / self._scale)
         if self._found is None:
             return inside, min(self._scale, bound) ** 2, inside
-        inside = self._found.share_within(bound)
+        inside = max(self._found.share_within(bound), _LEAST * inside)
         return inside, self._found.mean_square(bound), inside
 
 
@@ -181,7 +186,7 @@ class ClassSlopes(AbstractSlopes):
             self.labels = np.where(places == 1, 1.0, -1.0)
         self._places, self._count = places, num_classes
         self.offset, self.curvature = np.zeros(self.num_outputs), of_classes(0.25)
-        self._mu, self._law = 0.0, (0.2, 0.2, 0.0)
+        self._mu, self._of_stage, self._law = 0.0, 0.0, (0.2, 0.2, 0.0)
 
     def _chances(self, outputs):
         outputs = outputs + self.offset
@@ -211,6 +216,10 @@ class ClassSlopes(AbstractSlopes):
         self.curvature = of_classes(float(np.mean(shares * (1 - shares))))
         self._mu = ledger.spend("curvature and size of the slopes", _CLASS_SHARE)
 
+    def enter(self, rows, weights, stage, in_all):
+        self._of_stage = self._mu / math.sqrt(in_all) * (1 - 1e-12)
+        return super().enter(rows, weights, stage, in_all)
+
     def scale(self, rows, weights, num_steps, step):
         if step == int(num_steps * _LAW):
             outputs = rows.times(weights)
@@ -219,12 +228,12 @@ class ClassSlopes(AbstractSlopes):
             squares = np.sum(self.of(outputs) ** 2, axis=1)
             along = bends * np.mean(outputs**2, axis=1)
             values = np.stack([bends, squares, along], axis=1)
-            self._law = released_means(values, self._mu, rows.source)
+            self._law = released_means(values, self._of_stage, rows.source)
         return 1.0
 
     def law(self, bound, square):
-        del bound
         mean, size, along = self._law
+        mean, size = max(mean, _LEAST * self.curvature.share(bound)), max(size, 0.0)
         # Noise does not make it larger than the mean, as it falls with the size of an output.
         return mean, size, float(np.clip(along / max(square, 1e-12), 0.1 * mean, mean))
 

@@ -73,12 +73,14 @@ def _learnt_range(labels: Float[np.ndarray, " n"], ledger: Ledger, source) -> tu
     share /= _ZOOMS + 1
     mu = ledger.spend("histogram of the labels' magnitudes", share)
     found = released_magnitudes(labels, mu, source, half_octaves=(-120, 120))
-    high = _RANGE * found.scale
+    high = float(_RANGE * found.scale)
     low = -high
-    for _ in range(_ZOOMS):
+    for zoom in range(_ZOOMS):
+        # Equal counts of two ranges have noise of their own.
+        own = source.hiding("range", zoom)
         # Labels far from 0 are in few of the bins of a range about 0.
         mu = ledger.spend("histogram of the labels, for a range", share)
-        counts, ends = released_distribution(_in_range(labels, low, high), mu, source)
+        counts, ends = released_distribution(_in_range(labels, low, high), mu, own)
         filled = np.flatnonzero(counts)
         least, most = float(ends[filled[0]]), float(ends[filled[-1] + 1])
         is_narrow = 3 * (most - least) < _NARROW

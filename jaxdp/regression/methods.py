@@ -193,7 +193,7 @@ class AbstractDescentMethod(AbstractMethod):
         shares = (_OF_LINES, 1 - _OF_LINES - _TEST) if tests else shares
         for number, share in enumerate(shares):
             own = rows._replace(source=rows.source.hiding("stage", number))
-            found = slopes.enter(own, weights, number)
+            found = slopes.enter(own, weights, number, len(shares))
             of_stage = mu * math.sqrt(share) * (1 - 1e-12)
             if stages:
                 # The error that is left, over the variance of the slopes.

@@ -9,6 +9,8 @@ from jaxdp.kernels.functions.bounded import RangeScaling
 from jaxdp.privacy import SecretNoise
 from jaxdp.regression import (
     Automatic,
+    ColumnFeatures,
+    Columns,
     FullBatch,
     NoisyStatistics,
     ObjectivePerturbation,
@@ -19,7 +21,7 @@ from jaxdp.regression import (
     WithConstant,
     private_sums,
 )
-from jaxdp.regression.private_sums import released_scale
+from jaxdp.regression.private_sums import released_magnitudes
 
 
 def _slopes_of(release):
@@ -70,7 +72,7 @@ def test_objective_perturbation_costs_its_budget_and_is_read_again(label_range, 
     np.testing.assert_allclose(_slopes_of(fit.release), SLOPES, atol=0.3)
     assert fit.release.cost.epsilon == pytest.approx(2, rel=1e-6)
     assert fit.release.cost.is_certified
-    assert len(fit.ledger.entries) == (1 if label_range else 2)
+    assert len(fit.ledger.entries) == (1 if label_range else 5)
     fit.release.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
     assert again.cost.epsilon == fit.release.cost.epsilon
@@ -97,6 +99,116 @@ def test_skewed_labels_are_not_taken_for_their_bulk(kind, monkeypatch):
     assert explained() > 0.6
     monkeypatch.setattr(private_sums, "_scale_of_the_largest", lambda *_: 0.0)
     assert explained() < 0.2
+
+
+def _r2(release, inputs, labels):
+    return 1 - np.mean((np.asarray(release(inputs)) - labels) ** 2) / np.var(labels)
+
+
+def _skewed(num_rows=8000, seed=0):
+    """Labels whose mean is a twentieth of a range from 0, with a long tail."""
+    draw = np.random.default_rng(seed)
+    inputs = draw.uniform(-1, 1, (num_rows, 3))
+    return inputs, 600 * np.exp(0.8 * inputs[:, 0] + 0.6 * draw.normal(size=num_rows))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("label_range", [(0.0, 20_000.0), (-18_400.0, 20_000.0)])
+def test_a_descent_starts_at_the_labels_wherever_they_are_in_their_range(label_range):
+    """Also if the middle of the range is far from all of them."""
+    inputs, labels = _skewed()
+    learner = PrivateLinearRegression(_features(), label_range)
+    columns = np.column_stack([inputs, np.ones(len(inputs))])
+    best = columns @ np.linalg.lstsq(columns, labels, rcond=None)[0]
+    most = 1 - np.mean((labels - best) ** 2) / np.var(labels)
+
+    def found(seed):
+        fit = learner.fit(inputs, labels, epsilon=0.5, delta=1e-5, noise_seed=2**200 + seed)
+        return _r2(fit.release, inputs, labels)
+
+    assert most > 0.2
+    assert np.mean([found(seed) for seed in range(3)]) > most - 0.06
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.3])
+def test_tiny_budgets_predict_about_the_mean(epsilon):
+    inputs, labels = _table(500)
+    learner = PrivateLinearRegression(_features(), (0.0, 10.0))
+    found = [
+        _r2(
+            learner.fit(inputs, labels, epsilon=epsilon, delta=1e-5, noise_seed=2**200 + s).release,
+            inputs,
+            labels,
+        )
+        for s in range(5)
+    ]
+    # At the least budget even the mean is noise: of 10 with a deviation of 1.3.
+    assert np.median(found) > (-0.2 if epsilon > 0.05 else -4)
+    fit = learner.fit(inputs, labels, epsilon=epsilon, delta=1e-5)
+    is_hopeless = len(labels) * fit.ledger.mu < 80
+    assert is_hopeless == (np.ptp(fit.release(inputs)) == 0)
+    assert is_hopeless == (len(fit.ledger.entries) == 1)
+
+
+def test_classes_of_a_tiny_budget_have_the_chances_of_their_counts():
+    inputs, labels = _table(2000)
+    places = (labels > np.quantile(labels, 0.8)).astype(int)
+    learner = PrivateLinearClassifier(_features(), 2)
+    fit = learner.fit(inputs, places, epsilon=0.1, delta=1e-5, noise_seed=2**200)
+    assert [entry.what for entry in fit.ledger.entries] == ["counts of the classes"]
+    logits = np.asarray(fit.release(inputs))
+    assert np.ptp(logits) == 0
+    # The log of four, with the noise of counts of 400 and 1600.
+    error = 5 * np.sqrt(2) / fit.ledger.mu / 400
+    assert logits[0] == pytest.approx(-np.log(4), abs=error)
+    assert error < 0.9
+
+
+def test_a_range_far_from_zero_is_learnt():
+    draw = np.random.default_rng(0)
+    inputs = draw.uniform(-1, 1, (8000, 3))
+    labels = 2000 + inputs[:, 0] * 300 + 30 * draw.normal(size=8000)
+    learner = PrivateLinearRegression(_features(), None)
+    fit = learner.fit(inputs, labels, epsilon=1.0, delta=1e-5, noise_seed=2**200)
+    assert _r2(fit.release, inputs, labels) > 0.9
+    low, high = fit.release.label_bound
+    # Beside six standard deviations about 0, of a magnitude of 2000 with a median of one of .67.
+    assert high - low < 12_000
+    assert low < labels.min()
+    assert labels.max() < high
+
+
+def test_a_range_that_the_budget_cannot_learn_is_asked_for_before_anything_is_spent():
+    inputs, _ = _table(500)
+    learner = PrivateLinearRegression(_features(), None)
+    spent = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SecretNoise, "noisy_integers", lambda *_: spent.append(1))
+        with pytest.raises(ValueError, match="with so few rows this budget cannot learn one"):
+            learner.fit(inputs, inputs[:, 0], epsilon=0.1, delta=1e-5)
+    assert not spent
+
+
+def _mixed(bend, seed, num_rows=2000):
+    draw = np.random.default_rng(seed)
+    numbers, kinds = draw.uniform(-1, 1, (num_rows, 2)), draw.choice(["x", "y"], num_rows)
+    labels = 0.4 * numbers[:, 0] + bend * np.cos(4 * numbers[:, 1]) + 0.1 * (kinds == "x")
+    table = np.column_stack([numbers.astype(object), kinds])
+    return table, labels + 0.2 * draw.normal(size=num_rows)
+
+
+@pytest.mark.slow
+def test_curves_are_chosen_if_there_are_bends():
+    columns = Columns({"a": (-1, 1), "b": (-1, 1), "kind": ["x", "y"]}, bins=10)
+    features = WithConstant(ColumnFeatures(columns, True), 1.0)
+    learner = PrivateLinearRegression(features, (-2.0, 2.0), tests_curves=True)
+    found = []
+    for seed in range(3):
+        table, labels = _mixed(0.3, seed)
+        fit = learner.fit(table, labels, epsilon=1.0, delta=1e-6, noise_seed=2**200 + seed)
+        found.append(fit.release.features.base.is_additive)
+        assert _r2(fit.release, table, labels) > 0.3
+    assert all(found)
 
 
 @pytest.mark.parametrize("num_classes", [2, 4])
@@ -130,7 +242,7 @@ def test_a_seed_draws_the_same_noise_again_and_a_small_one_costs_everything():
 @pytest.mark.parametrize("share", [0.1, 0.55])
 def test_labels_that_are_zero_do_not_count_for_a_learnt_range(share):
     labels = np.where(np.random.default_rng(0).random(20_000) < share, 100.0, 0.0)
-    scale = released_scale(labels, 0.1, SecretNoise(), half_octaves=(-120, 120))
+    scale = released_magnitudes(labels, 0.1, SecretNoise(), half_octaves=(-120, 120)).scale
     # The median of |g| is .674 for a normal g; a bin is half an octave.
     assert 0.8 * 100 / 0.674 < scale < 1.2 * 100 / 0.674
 

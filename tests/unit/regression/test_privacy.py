@@ -1,12 +1,13 @@
 """What one record changes in everything that a fit releases, in units of its noise."""
 
 import functools
+import inspect
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import expit, ndtr, softmax
 
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures
 from jaxdp.kernels.margin import learners
@@ -15,17 +16,24 @@ from jaxdp.privacy import SecretNoise
 from jaxdp.privacy.secret.secret_noise import grid_unit, widened_for_grid
 from jaxdp.regression import (
     Automatic,
+    ColumnFeatures,
+    Columns,
     FullBatch,
     NoisyStatistics,
     ObjectivePerturbation,
     PlannedDPSGD,
+    PrivateLinearClassifier,
     PrivateLinearRegression,
     Whitened,
+    WithConstant,
+    descent,
     methods,
 )
+from jaxdp.regression import learners as learners_of_tables
 from jaxdp.regression import private_sums as sums
-from jaxdp.regression.descent import LogisticSlopes, SoftmaxSlopes, SquaredSlopes
+from jaxdp.regression.descent import ClassSlopes, SquaredSlopes
 from jaxdp.regression.ledger import Ledger
+from jaxdp.regression.structure import Structure
 
 MU, DIM = 1.5, 3
 METHODS = (Automatic(), Whitened(), FullBatch(), PlannedDPSGD(), NoisyStatistics())
@@ -35,8 +43,9 @@ _exact_noise, _SECRET = SecretNoise.noisy_integers, SecretNoise()
 class _Recorded:
     """Secret noise that remembers what it was added to; or outputs of before, in their order."""
 
-    def __init__(self, outputs=None, share=1.0):
+    def __init__(self, outputs=None, share=1.0, source=None):
         self.asked, self.outputs, self._given, self._share = [], [], outputs, share
+        self._source = source or _SECRET
 
     def hiding(self, *_):
         return self
@@ -44,7 +53,8 @@ class _Recorded:
     def noisy_integers(self, values, std, purpose):
         values, std = np.asarray(values), np.asarray(std) * self._share
         if self._given is None:
-            noisy = _exact_noise(_SECRET, values, std, purpose)
+            own = self._source.hiding(len(self.outputs))
+            noisy = _exact_noise(own, values, std, purpose)
         else:
             noisy = self._given[len(self.outputs)]
         self.asked.append((values, std))
@@ -56,7 +66,7 @@ def _slopes(kind, labels):
     if kind == "squared":
         return SquaredSlopes(labels)
     places = (labels > 0).astype(int) if kind == "logistic" else np.digitize(labels, (-0.3, 0.3))
-    return LogisticSlopes(places) if kind == "logistic" else SoftmaxSlopes(places, 3)
+    return ClassSlopes(places, 2 if kind == "logistic" else 3)
 
 
 def _run(method, kind, table, labels, outputs=None, share=1.0):
@@ -185,7 +195,29 @@ def _worst(release):
 
 
 def _scale(rows, labels):
-    sums.released_scale(labels * 3, 1.0, rows.source)
+    sums.released_magnitudes(labels * 3, 1.0, rows.source)
+
+
+def _distribution(rows, labels):
+    sums.released_distribution(labels, 1.0, rows.source)
+
+
+def _quantiles(rows, labels):
+    sums.released_quantiles(labels, (0.2, 0.8), 1.0, rows.source)
+
+
+def _mean(rows, labels):
+    sums.released_mean(labels, 1.0, rows.source)
+
+
+def _counts(rows, labels):
+    sums.noisy_counts((labels > 0).astype(int), 2, 1.0, rows.source, "classes")
+
+
+def _means(rows, labels, count=3):
+    # Numbers of a row that are all 0 or all 1/4, and beyond.
+    values = np.where(labels > 0, 1.0, -1.0)[:, None] * np.array([0.25, 1.0, np.inf])[:count]
+    sums.released_means(values, 1.0, rows.source)
 
 
 def _moments(rows, labels, **clipping):
@@ -205,14 +237,25 @@ def _gradient(rows, labels, transform=None, clip_norm=0.3, typical_norm=1.0):
 # As one whose inverse is near none, with entries of all sizes.
 _ILL = np.diag([1e6, 1.0, 1e-6]) @ np.array([[1, 1, 0], [1, -1, 1], [0, 1, 1.0]])
 _TURN = np.linalg.qr(_ILL)[0]
+_WIDE = np.linalg.qr(np.arange(1.0, 10.0).reshape(3, 3) ** 0.5)[0][:2]
+_TALL = np.random.default_rng(5).normal(size=(5, DIM))
 RELEASES = {
     "scale": _scale,
+    "distribution": _distribution,
+    "quantiles": _quantiles,
+    "mean": _mean,
+    "counts": _counts,
+    "means of three numbers": _means,
+    "mean of one number": functools.partial(_means, count=1),
     "second moments": _moments,
     # Weights of rows are multiples of 1/32.
     "second moments of clipped rows": functools.partial(
         _moments, transform=_TURN, clip_norm=math.sqrt(17 / 32) + 1e-5
     ),
     "gradient": _gradient,
+    # More functions than features, as in a test of curves, and fewer.
+    "gradient of many functions": functools.partial(_gradient, transform=_TALL),
+    "gradient of few functions": functools.partial(_gradient, transform=_WIDE),
     "gradient in ill-conditioned coordinates": functools.partial(_gradient, transform=_ILL),
     "gradient with a small clip norm": functools.partial(_gradient, clip_norm=1e-9),
 }
@@ -223,7 +266,32 @@ def test_each_sensitivity_is_attained_and_not_exceeded(name):
     assert 0.98 <= _worst(RELEASES[name]) <= 1
 
 
+def test_noise_for_one_count_less_is_too_little():
+    def planted(release):
+        def run(rows, labels):
+            rows.source._share = math.sqrt(0.5)
+            release(rows, labels)
+
+        return run
+
+    for name in ("distribution", "mean", "counts", "gradient of many functions"):
+        assert _worst(planted(RELEASES[name])) > 1.3
+
+
+def test_means_are_exact_sums():
+    values = np.random.default_rng(0).uniform(0, 0.25, (70_000, 2))
+    values[:3] = [[0.3, np.nan], [-1, np.inf], [0.25, -np.inf]]
+    source = _Recorded()
+    found = sums.released_means(values, 1e6, source)
+    inside = np.clip(np.nan_to_num(values), 0, 0.25)
+    exact = [sum(int(x * 2**22) for x in column) for column in inside.T.tolist()]
+    assert source.asked[0][0].tolist() == exact
+    np.testing.assert_allclose(found, inside.mean(axis=0), atol=3e-7)
+
+
 def test_clipping_in_ill_conditioned_coordinates_is_covered():
+    assert 0.9 < _worst(functools.partial(_moments, transform=_TALL, clip_norm=0.5)) <= 1
+    assert 0.9 < _worst(functools.partial(_moments, transform=_WIDE, clip_norm=0.5)) <= 1
     assert _worst(functools.partial(_moments, transform=_ILL, clip_norm=0.5)) <= 1
 
     def unclipped(rows, labels):
@@ -250,9 +318,14 @@ def _objective_shift(monkeypatch, kind, table, labels, record, label, share=1.0)
     slopes, ledger = _slopes(kind, np.append(labels, label)), Ledger(MU, (BUDGET, 1e-4))
     if kind == "squared":
         slopes.of = lambda outputs: np.clip(outputs[:, 0] - np.append(labels, label), -0.2, 0.2)
+    elif kind == "logistic":
+        slopes.of = lambda outputs: -slopes.labels * expit(-slopes.labels * outputs[:, 0])
+    else:
+        places = slopes.labels[:, None] == np.arange(3)
+        slopes.of = lambda outputs: softmax(outputs, axis=1) - places
     own = rows._replace(units=rows.units[:-1])
     private = _slopes(kind, labels)
-    weights, _, statement = ObjectivePerturbation().learnt(own, private, ledger)
+    weights, _, statement, *_ = ObjectivePerturbation().learnt(own, private, ledger)
     assert statement.mechanism.epsilon(1e-4, "replace-one") <= BUDGET * (1 + 1e-9)
     # The slopes of the two records that differ, at what was released.
     found = np.reshape(slopes.of(rows.times(weights)), (len(rows.units), -1))
@@ -320,7 +393,7 @@ def test_sums_of_a_block_are_those_of_whole_numbers():
     count, clip_norm = 2**16, 2.0**-3
     odd = np.random.default_rng(0).integers(0, 8, (2, count)) * 2 + 1
     units, whole = 2**sums._ROW_BITS - 16 - odd[0], 2**sums._SLOPE_BITS - odd[1]
-    rows = sums.PrivateRows(units[:, None].astype(np.float32), _Recorded())
+    rows = sums.PrivateRows(units[:, None].astype(np.float32), _Recorded(), Structure(np.eye(1)))
     # The largest slope is the clip norm at this typical norm; the noise is finer than the sums.
     slopes, one = whole[:, None] * (clip_norm / 2**sums._SLOPE_BITS), np.eye(1)
     sums.released_gradient(
@@ -348,6 +421,8 @@ def test_every_sum_has_noise_of_its_own(monkeypatch):
     monkeypatch.setattr(SecretNoise, "words", recorded)
     features, table = ClippedFeatures(IdentityFeatures(DIM), 1.0), np.zeros((8, DIM))
     other = np.vstack([[1.0, 0, 0], table[1:]])
+    # Equal histograms of other labels are one release.
+    monkeypatch.setattr(SquaredSlopes, "scale", lambda *_: 1.0)
     # The moments do not depend on the loss: each has budgets of its own.
     for kind, budget in (("squared", MU), ("logistic", 3 * MU)):
         runs = ((table, 0.5, budget), (other, -1.0, budget), (other, -1.0, 2 * budget))
@@ -358,23 +433,161 @@ def test_every_sum_has_noise_of_its_own(monkeypatch):
     assert len(set(drawn)) == len(drawn) > 30
 
 
-def test_a_record_moves_a_whole_fit_with_a_learnt_range_by_at_most_mu(monkeypatch):
-    draw, found = np.random.default_rng(0), []
-    learner = PrivateLinearRegression(ClippedFeatures(IdentityFeatures(DIM), 1.0), None)
-    for _ in range(6):
-        table, labels, first = draw.normal(size=(60, DIM)), draw.uniform(1, 1.3, 60), _Recorded()
-        monkeypatch.setattr(SecretNoise, "noisy_integers", first.noisy_integers)
-        fit = learner.fit(table, labels, epsilon=60.0, delta=1e-6)
-        table[0], labels[0] = -table[0], -1e3
-        second = _Recorded(first.outputs)
-        monkeypatch.setattr(SecretNoise, "noisy_integers", second.noisy_integers)
-        learner.fit(table, labels, epsilon=60.0, delta=1e-6)
-        total = sum(
-            np.sum(((values - moved) / std) ** 2)
-            for (values, std), (moved, _) in zip(first.asked, second.asked, strict=True)
-        )
-        found.append(math.sqrt(total) / fit.ledger.mu)
-    assert 0.5 < max(found) <= 1
+# Every path of a fit, by its table (number of rows, bend of the labels), learner and epsilon.
+_COLUMNS = Columns({"a": (-1, 1), "b": ["x", "y"]}, bins=12)
+
+
+def _features_of(is_additive):
+    return WithConstant(ColumnFeatures(_COLUMNS, is_additive), 1.0)
+
+
+def _regression(is_additive=False, label_range=(-1, 1), method=None, tests_curves=False):
+    return PrivateLinearRegression(
+        _features_of(is_additive), label_range, method or Automatic(), tests_curves=tests_curves
+    )
+
+
+def _classes(num_classes, **given):
+    return PrivateLinearClassifier(_features_of(bool(given)), num_classes, **given)
+
+
+PATHS = {
+    "plain": (100, 0.0, _regression, 4.0),
+    "additive": (100, 1.0, functools.partial(_regression, True), 4.0),
+    "one pass": (100, 0.0, functools.partial(_regression, method=PlannedDPSGD()), 4.0),
+    "lines kept": (200, 0.0, functools.partial(_regression, True, tests_curves=True), 8.0),
+    "curves": (500, 1.0, functools.partial(_regression, True, tests_curves=True), 12.0),
+    "hopeless": (20, 0.0, functools.partial(_regression, True, tests_curves=True), 4.0),
+    "learnt range": (100, 0.0, functools.partial(_regression, label_range=None), 30.0),
+    "two classes": (100, 0.0, functools.partial(_classes, 2), 4.0),
+    "three classes": (100, 0.0, functools.partial(_classes, 3), 4.0),
+    "hopeless classes": (10, 0.0, functools.partial(_classes, 3), 4.0),
+    "classes tested": (100, 0.0, functools.partial(_classes, 3, tests_curves=True), 8.0),
+}
+
+
+def _table_of(name):
+    """A table for a path: its codes and labels; the labels of classes are their numbers."""
+    num_rows, bend, make, _ = PATHS[name]
+    draw = np.random.default_rng(0)
+    codes = np.stack([draw.uniform(0, 1, num_rows), draw.integers(0, 2, num_rows)], axis=1)
+    places = 2 * codes[:, 0] - 1
+    labels = np.where(bend, 2 * np.cos(3 * places) ** 2 - 1, places) * 0.6
+    labels = labels + 0.05 * draw.normal(size=num_rows)
+    if isinstance(make(), PrivateLinearClassifier):
+        labels = np.digitize(labels, (-0.2, 0.2)[: make().num_classes - 1]).astype(float)
+    return codes, labels
+
+
+def _fitted(name, monkeypatch, table=None, outputs=None, **given):
+    """A fit along a path with its recorded noise."""
+    codes, labels = table or _table_of(name)
+    source = _Recorded(outputs, source=SecretNoise(2**200 + 1), **given)
+    monkeypatch.setattr(SecretNoise, "noisy_integers", source.noisy_integers)
+    *_, make, epsilon = PATHS[name]
+    learner = make()
+    # Codes are what a reader makes of cells.
+    monkeypatch.setattr(Columns, "codes", lambda self, table: table)
+    return source, learner.fit(codes, labels, epsilon=epsilon, delta=1e-6)
+
+
+def _distance_of(name, monkeypatch, codes, label, **given):
+    """The distance of two neighbours' releases over mu: the first row becomes another."""
+    table, labels = _table_of(name)
+    first, fit = _fitted(name, monkeypatch, **given)
+    table[0], labels[0] = codes, label
+    second, again = _fitted(name, monkeypatch, (table, labels), first.outputs, **given)
+    # All that a fit says is a function of what it released.
+    np.testing.assert_array_equal(fit.release.coefficients, again.release.coefficients)
+    np.testing.assert_array_equal(fit.noise_std, again.noise_std)
+    assert type(fit.release.features) is type(again.release.features)
+    total = 0.0
+    for (values, std), (moved, same) in zip(first.asked, second.asked, strict=True):
+        np.testing.assert_array_equal(std, same)
+        total += np.sum(((values - moved) / std) ** 2)
+    return math.sqrt(total) / fit.ledger.mu
+
+
+_ROWS = [((0.0, 0), 1.0), ((1.0, 1), -1.0), ((1.0, 0), 0.0), ((-1.0, 3), 1.0)]
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_record_moves_a_whole_fit_by_at_most_mu(name, monkeypatch):
+    classes = "class" in name
+    rows = [(codes, abs(label) if classes else label) for codes, label in _ROWS]
+    found = [_distance_of(name, monkeypatch, *row) for row in rows]
+    assert 0.25 < max(found) <= 1
+
+
+def test_a_record_moves_a_whole_fit_with_too_little_noise_by_more_than_mu(monkeypatch):
+    given = {"share": 0.25}
+    assert max(_distance_of("plain", monkeypatch, *row, **given) for row in _ROWS) > 1
+
+
+def _spent(name, monkeypatch):
+    """The mu of all releases of a fit together, and the fit."""
+    mus = []
+    for module in (methods, descent, learners_of_tables):
+        for called in vars(sums):
+            if called.startswith(("released_", "noisy_")) and hasattr(module, called):
+                release = getattr(sums, called)
+
+                def counted(*given, _release=release, **named):
+                    mu = inspect.signature(_release).bind(*given, **named).arguments["mu"]
+                    mus.append(mu)
+                    return _release(*given, **named)
+
+                monkeypatch.setattr(module, called, counted)
+    _, fit = _fitted(name, monkeypatch)
+    if "one pass" in name:
+        # Steps have rows of their own: all cost as much as one.
+        (steps,) = {mu for mu in mus if mus.count(mu) >= 5}
+        mus = [mu for mu in mus if mu != steps] + [steps]
+    return math.hypot(*mus), fit
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_releases_of_every_path_compose_to_the_budget(name, monkeypatch):
+    total, fit = _spent(name, monkeypatch)
+    mus = [entry.mu for entry in fit.ledger.entries]
+    assert math.hypot(*mus) <= fit.ledger.mu
+    assert total <= fit.ledger.mu
+    assert total == pytest.approx(fit.ledger.mu, rel=1e-10)
+    assert fit.ledger.left == 0
+    base = fit.release.features.base
+    assert base.is_additive == (name in ("additive", "curves", "hopeless"))
+
+
+def test_a_split_that_spends_more_than_its_entry_is_found(monkeypatch):
+    gain = methods._gain_of_curves
+    monkeypatch.setattr(methods, "_gain_of_curves", lambda *given: gain(*given[:-1], 2 * given[-1]))
+    total, fit = _spent("lines kept", monkeypatch)
+    assert total > fit.ledger.mu * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_no_two_releases_of_a_fit_have_one_noise(name, monkeypatch):
+    """With a seed, if sums and their noise are equal: a shared one would show that they are."""
+    contexts, hiding = [], SecretNoise.hiding
+
+    def blind(self, *numbers):
+        """As if all sums and all deviations of noise were equal."""
+        return hiding(self, *(one for one in numbers if isinstance(one, (int, str))))
+
+    def recorded(self, values, std, purpose):
+        contexts.append((self.context, purpose))
+        return _exact_noise(_SECRET, values, std, purpose)
+
+    monkeypatch.setattr(SecretNoise, "hiding", blind)
+    monkeypatch.setattr(SecretNoise, "noisy_integers", recorded)
+    monkeypatch.setattr(Columns, "codes", lambda self, table: table)
+    *_, make, epsilon = PATHS[name]
+    make().fit(*_table_of(name), epsilon=epsilon, delta=1e-6, noise_seed=2**200)
+    rounds = [one for one in contexts if one[1] == "second moments"]
+    # Rounds of moments are in coordinates, and with noise, of their own.
+    others = [one for one in contexts if one[1] != "second moments"]
+    assert len(set(others)) == len(others) >= 1
+    assert len(rounds) <= 9
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 3])
@@ -383,8 +596,9 @@ def test_scales_that_fall_on_one_step_are_released_once(num_rows, monkeypatch):
     monkeypatch.setattr(methods, "_NOISE", math.inf)
     table, labels = np.ones((num_rows, DIM)), np.ones(num_rows)
     run = _run(PlannedDPSGD(), "squared", table, labels)
-    # The moments, a gradient of every row, and a scale at each of the steps 0, T / 4 and T / 2.
-    assert len(run.asked) == 1 + num_rows + len({num_rows * place // 4 for place in range(3)})
+    # The labels, the moments, a gradient of every row, and a scale at two steps or one.
+    scales = {int(num_rows * 0.8 * at / 3) for at in (1, 2)}
+    assert len(run.asked) == 2 + num_rows + len(scales)
 
 
 def test_shares_compose_to_the_budget_and_not_beyond():

@@ -9,13 +9,15 @@ from jaxdp.regression import NoisyStatistics
 from jaxdp.regression import private_sums as sums
 from jaxdp.regression.descent import SquaredSlopes
 from jaxdp.regression.ledger import Ledger
+from jaxdp.regression.structure import Structure
 
 SOURCE = SecretNoise(2**200)
 
 
 def _at_the_bound(num_rows):
     """Rows of one feature, each as long as its bound allows, in the memory of one."""
-    return sums.PrivateRows(np.broadcast_to(np.float32(2**16), (num_rows, 1)), SOURCE)
+    units = np.broadcast_to(np.float32(2**16), (num_rows, 1))
+    return sums.PrivateRows(units, SOURCE, Structure(np.eye(1)))
 
 
 def test_the_second_moments_of_rows_at_the_bound_are_one(monkeypatch):
@@ -34,7 +36,7 @@ def test_a_gradient_of_rows_at_the_bound_is_the_clip_norm(sign, monkeypatch):
     monkeypatch.setattr(sums, "_BLOCK_ROWS", 2)
     rows, slopes = _at_the_bound(2**12), np.full((2**12, 1), sign * 100.0)
     norms = np.full(2**12, 1 / 8)
-    found = sums.released_gradient(rows, slopes, np.eye(1), norms, 8.0, 8.0, mu=1e6)
+    found, _ = sums.released_gradient(rows, slopes, np.eye(1), norms, 8.0, 8.0, mu=1e6)
     assert found[0, 0] == pytest.approx(sign * 8, rel=1e-6)
 
 
