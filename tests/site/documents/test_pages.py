@@ -97,6 +97,20 @@ tell(100 * losses.mean() / labels.var())
         },
         (r"zero-out-one; simulated noise(.|\n)*zero-out-one; certified noise",),
     ),
+    "docs/how_to/confidence_intervals.md": Said(
+        {
+            "The true coefficient of age is #:": 0,
+            "over the rows, here # for a master": 0,
+        },
+        {
+            0: """true = 0.3 * (90 - 17) / 2, 8 * (1 - 0.1)
+tell(*true)
+intervals = estimator.coef_interval(level=0.999999)
+assert all(low < one < high for one, (low, high) in zip(true, intervals[[0, 3]]))
+assert np.isinf(intervals[4]).all() and np.isfinite(intervals[:4]).all()"""
+        },
+        (r"^degree is doctor .* inf +inf ",),
+    ),
     "docs/how_to/release_a_function.md": Said(
         {
             # Over twelve fits the error's deviation was .056, of twenty runs .008 of the variance.

@@ -104,6 +104,7 @@ def test_no_page_asks_another_server_and_on_a_narrow_screen_tables_scroll(browse
         ("predict", "reference/jaxdp/predict/"),
         ("logistic regression", "reference/jaxdp.estimators/DPLogisticRegression/"),
         ("missing values", "how_to/private_tables/"),
+        ("confidence intervals", "how_to/confidence_intervals/"),
         ("opacus", ("how_to/", "compared/")),
     ],
 )
