@@ -27,7 +27,7 @@ _SHARES = {
     "first": (0.4, 0.3, 0.2, 0.1),
     "second": (0.35, 0.25, 0.15, 0.12, 0.08, 0.05),
 }
-_NEWTON_STEPS = 15
+_NEWTON_STEPS = 10
 # Relative size of eigenvalues that are zero: the cells of a column sum to the constant.
 _RANK = 1e-9
 
@@ -36,10 +36,11 @@ class Setting(NamedTuple):
     """Tables of one kind and size, fitted under one budget.
 
     Attributes:
-        kind: "independent", "correlated", "skewed noise", "skewed label", "categories",
-            "concentrated", "rare" or "strong".
+        kind: "independent", "correlated", "concentrated", "skewed noise", "skewed label",
+            "rare", "strong", "categories" or "empty cells". The last two have two columns of texts;
+            no cell is missing, and of "categories" this is public.
         num_rows: n.
-        dim: number of columns; of "categories" two are texts.
+        dim: number of columns.
         epsilon: budget; delta is n^-1.1.
         is_class: whether labels are classes.
     """
@@ -57,10 +58,11 @@ class Setting(NamedTuple):
     def estimator(self, noise_seed: int) -> Any:
         """The private estimator with its public facts."""
         facts: dict[str, Any] = {"delta": self.num_rows**-1.1, "noise_seed": noise_seed}
-        if self.kind == "categories":
-            texts = {name: _keys(name) for name in _SHARES}
-            numbers = {name: (0.0, 1.0) for name in self.numbers}
-            facts["columns"] = Columns(numbers | texts)
+        if self.has_texts:
+            specs: dict[str, Any] = {name: (0.0, 1.0) for name in self.numbers}
+            specs |= {name: _keys(name) for name in _SHARES}
+            complete = [*specs] if self.kind == "categories" else []
+            facts["columns"] = Columns(specs, complete=complete)
         else:
             facts["input_range"] = (0.0, 1.0)
         if self.is_class:
@@ -68,16 +70,21 @@ class Setting(NamedTuple):
         return DPLinearRegression(self.epsilon, **facts)
 
     @property
+    def has_texts(self) -> bool:
+        """Whether there are columns of categories."""
+        return self.kind in ("categories", "empty cells")
+
+    @property
     def numbers(self) -> list[str]:
         """Names of the columns of numbers."""
-        if self.kind != "categories":
+        if not self.has_texts:
             return [str(place) for place in range(self.dim)]
         return [f"number {place}" for place in range(self.dim - len(_SHARES))]
 
     @property
     def names(self) -> list[str]:
         """The estimator's names of the coefficients that have rows."""
-        if self.kind != "categories":
+        if not self.has_texts:
             return self.numbers
         lines = [f"{name}, -1 at 0 and 1 at 1" for name in self.numbers]
         return lines + [f"{name} is {key}" for name in _SHARES for key in _keys(name)]
@@ -124,7 +131,7 @@ def draw(setting: Setting, random: np.random.Generator) -> Table:
     count, weights = setting.num_rows, _weights(setting)
     numbers = _numbers(setting, count, random)
     inputs, features, centring = numbers, numbers, np.eye(len(weights))
-    if setting.kind == "categories":
+    if setting.has_texts:
         texts = {name: random.choice(len(p), count, p=p) for name, p in _SHARES.items()}
         cells = [np.eye(len(_SHARES[name]))[codes] for name, codes in texts.items()]
         features = np.hstack([2 * numbers - 1, *cells])
@@ -193,7 +200,7 @@ def _weights(setting: Setting) -> np.ndarray:
         own = 6 / np.pi * np.arcsin(_correlations(dim) / 2)
     variance = float(shape @ own @ shape)
     effects, mean = [], 0.0
-    if setting.kind == "categories":
+    if setting.has_texts:
         # In units of the place from -1 to 1.
         stds, centres = 2 * stds, np.zeros(dim)
         for shares in map(np.array, _SHARES.values()):
