@@ -1,4 +1,4 @@
-"""Coverage of the intervals of `coef_interval` on tables of known coefficients (`simulated_tables`).
+"""Coverage of the intervals of `coef_interval` on tables of known coefficients.
 
 The coefficients are those of the population, in the units of `coef_`. An estimator of a column of
 categories gives differences from the column's mean over the rows; so does the truth.
@@ -93,9 +93,7 @@ def run(config: Config) -> xarray.Dataset:
     count = -(-config.num_tables // config.num_parts)
     parts = [
         Part(setting, range(config.num_tables)[start : start + count], config.word)
-        for setting, start in itertools.product(
-            config.settings, range(0, config.num_tables, count)
-        )
+        for setting, start in itertools.product(config.settings, range(0, config.num_tables, count))
     ]
     axes = {
         "setting": list(map(str, config.settings)),
@@ -113,8 +111,9 @@ def run(config: Config) -> xarray.Dataset:
         own = zip(parts, results, strict=True)
         errors = np.concatenate([result for part, result in own if part.setting == setting])
         for name, values in _judged(errors, config.levels).items():
-            at = {"setting": place, "coefficient": slice(len(setting.names))}
-            found[name][{axis: at[axis] for axis in found[name].dims if axis in at}] = values
+            # Coefficients are the second axis, if they are one.
+            own_axis = (slice(len(setting.names)),) * ("coefficient" in found[name].dims)
+            found[name][(place, *own_axis)] = values
         if setting.kind in _SKEWED:
             found.intercept[place] = np.nan
     return found
@@ -214,8 +213,8 @@ def plot(dataset: xarray.Dataset) -> Figure:
         style = {"xerr": 2 * error.values[here], "capsize": 2, "label": f"{model}, mean"}
         errorbars(axes, mean, places[here], None, color, **style)
         least = covered.min("coefficient").values[here]
-        style = {"linestyle": "none", "marker": "|", "label": f"{model}, least coefficient"}
-        axes.plot(least, places[here], color=color, **style)
+        label = f"{model}, least coefficient"
+        axes.plot(least, places[here], linestyle="none", marker="|", color=color, label=label)
     axes.set_yticks(places, [name.partition(", ")[2] for name in names])
     axes.set(xlabel=f"coverage of {_LEVEL:.0%} intervals", ylim=(len(names) - 0.5, -0.5))
     tidy(axes)
