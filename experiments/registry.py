@@ -87,6 +87,7 @@ FIGURES = (
 
 BENCHMARKS = (
     Entry(_TABLES, "leaderboard", "private regression of tables, against all one can install"),
+    Entry(_TABLES, "coverage", "coverage of the intervals of coefficients, on simulated tables"),
     Entry(_FORECAST, "stand_ins", "forecasts from public rows", "24 cells, 200 trials"),
     Entry(_NETWORKS, "published_digits", "DP-SGD on digits at epsilon 2.93, as published"),
     Entry(_SPEED, "simulators", "time of a step of Algorithm 1"),

@@ -15,10 +15,12 @@ import pytest
 from experiments import harness, made_up
 from experiments.private_regression import (
     competitors,
+    coverage,
     fresh_tables,
     leaderboard,
     learners,
     problems,
+    simulated_tables,
 )
 from experiments.private_regression.competitors import LINEAR, Rows
 from experiments.private_regression.fresh_tables import FRESH
@@ -236,3 +238,50 @@ def test_the_smoke_version_runs_and_goes_on_from_what_it_kept(tmp_path):
     assert told.isel(split=[0, 1]).notnull().any("learner").all()
     facts = {"config": json.dumps(dataclasses.asdict(config))}
     assert "Log loss of classes" in leaderboard.summary(first.assign_attrs(facts))
+
+
+@pytest.mark.parametrize(
+    "setting", dict.fromkeys(one._replace(num_rows=50_000) for one in coverage.Config().settings)
+)
+def test_many_rows_tell_the_true_coefficients(setting):
+    table = simulated_tables.draw(setting, problems.generator("many", setting))
+    found, stds = table.without_privacy(setting.is_class)
+    assert (abs(found - table.truth) < 4.5 * stds).all()
+    # Every coefficient is seen: half as much of it is refuted.
+    assert (abs(found - 0.5 * table.truth) > 4.5 * stds).any()
+    if setting.kind == "rare":
+        assert table.labels.mean() == pytest.approx(0.05, abs=0.005)
+
+
+def test_coverage_is_of_finite_intervals_and_has_its_bias_apart():
+    random = np.random.default_rng(3)
+    errors = np.ones((4000, 4, 3))
+    errors[:, [0, 2]] = random.normal(size=(4000, 2, 3))
+    errors[:, 0, 0] += 1
+    errors[:1000, 1, 1] = np.inf
+    found = coverage._judged(errors, (0.5, 0.95))
+    share = 0.8299  # of a normal number with mean 1, within 1.96 of 0
+    np.testing.assert_allclose(found["covered"][:, 1], [share, 0.95], atol=0.03)
+    np.testing.assert_allclose(found["infinite"], [0, 0.25])
+    np.testing.assert_allclose(found["bias"], [1, 0], atol=0.08)
+    np.testing.assert_allclose(found["without_privacy"], [0.5, 0.95], atol=0.03)
+    np.testing.assert_allclose([*found["std"], *found["width"]], 1, atol=0.05)
+    assert found["intercept"][0] == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.slow
+def test_the_smoke_version_of_coverage_runs_and_names_what_is_outside(tmp_path):
+    config = coverage.Config.smoke()
+    found = coverage.run(config)
+    assert found.covered.notnull().any(["coefficient", "level"]).all()
+    # Where the intercept is moved it is not judged.
+    is_judged = found.intercept.notnull().all("level").values.tolist()
+    assert is_judged == ["skewed" not in one.kind for one in config.settings]
+    assert (found.width > 1).any("coefficient").all()
+    facts = {"config": json.dumps(dataclasses.asdict(config))}
+    found = found.assign_attrs(facts)
+    found.covered[1] = 0.5
+    assert f"Outside of 0.92 to 0.975: {config.settings[1]}: 0.500" in coverage.summary(found)
+    coverage.plot(found).savefig(tmp_path / "drawn.png")
+    first, _ = coverage.checks(found.assign(covered=0 * found.covered))
+    assert not first.holds
