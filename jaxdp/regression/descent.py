@@ -31,7 +31,7 @@ from jaxdp.regression.private_sums import (
 # Budget share of all releases of the residuals' scale, and their largest number. A histogram is
 # worth its share if its noise is at most this share of the rows.
 _SCALE_SHARE, _MOST_SCALES, _NOISE = 0.18, 8, 1 / 40
-_START, _MOST_OF_START = 40.0, 0.4  # n mu that shows where labels are; its largest budget share
+_START, _MOST_OF_START = 15.0, 0.4  # n mu that shows where labels are; its largest budget share
 _LATEST = 0.8  # share of a stage's steps before its last release of the scale
 _LAW = 0.75  # share of a descent's steps before the release of the law of the slopes of classes
 _CLASS_SHARE = 0.02  # of the class counts, and again of the law of the slopes

@@ -45,7 +45,7 @@ _ROUNDS = 0.1, 0.3, 0.6  # shares of the second moments' budget; later rounds ha
 # for their trace, and one release of the residuals' scale is enough (chosen on Gaussian designs).
 _NOISE, _LITTLE = 3.0, 0.05
 _ROOM = 2.0  # rows are clipped at the root of this many times their mean square in the last round
-_NOTHING = 80.0  # n mu below which the labels' mean alone is learnt
+_NOTHING = 50.0  # n mu below which the labels' mean alone is learnt
 _FIRST = 0.3  # share of the first of two descents in the budget of both
 _LEAST_SIGNAL, _MOST_SIGNAL = 0.02, 0.9  # of the error that the second one assumes
 # Whether curves are worth their noise is tested after a descent of lines, if n mu is so many times
