@@ -263,6 +263,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
                 np.where(rows, np.sqrt(np.maximum(np.diag(turn @ part @ turn.T), 0)), math.inf)
                 for part in (fit.known.noise, fit.known.sampling)
             ]
+            known = np.where(rows, known, math.nan)
             called = (*self.coef_names_, "intercept")
             self._summary = CoefficientSummary(called, known, stds[0], stds[1])
             self.coef_std_ = self._summary.std[:-1]

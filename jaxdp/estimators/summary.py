@@ -20,10 +20,11 @@ class CoefficientSummary:
 
     Attributes:
         names: name of each coefficient; the intercept is the last.
-        estimates: coefficients without the shrinkage of the released function.
+        estimates: coefficients without the shrinkage of the released function; NaN for features
+            without rows that stand out of the noise.
         noise_std: standard deviation of the noise for privacy.
         sampling_std: standard deviation by which another sample's coefficients would differ.
-            Both are infinite for features without rows that stand out of the noise.
+            Both are infinite for those features.
         level: confidence level of the printed intervals.
     """
 
@@ -49,7 +50,8 @@ class CoefficientSummary:
         if not 0 < level < 1:
             raise ValueError(f"expected 0 < level < 1, such as 0.95, got {level}")
         half = float(scipy.special.ndtri((1 + level) / 2)) * self.std
-        return np.stack([self.estimates - half, self.estimates + half], axis=1)
+        middle = np.where(np.isfinite(half), self.estimates, 0.0)
+        return np.stack([middle - half, middle + half], axis=1)
 
     def __str__(self):
         low, high = (f"{(1 + sign * self.level) / 2:g}" for sign in (-1, 1))

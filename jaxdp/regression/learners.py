@@ -31,6 +31,7 @@ from jaxdp.regression.private_sums import PrivateRows, released_distribution, re
 
 _RANGE = 6.0  # standard deviations in a learnt label range
 _ZOOMS, _NARROW = 3, 1.0  # closer looks at labels in less than this part of a range of length 2
+_FILLED, _NEARLY = 4.0, 0.9  # standard deviations of a filled bin's count; share of the labels
 # A histogram shows labels if n mu is this, with its least share; the largest share of all of them.
 _SEEN, _LEAST_SHARE, _MOST_SHARE = 34.0, 0.01, 0.4
 _LARGEST_LABEL = float(np.finfo(np.float32).max)
@@ -81,14 +82,17 @@ def _learnt_range(labels: Float[np.ndarray, " n"], ledger: Ledger, source) -> tu
         # Labels far from 0 are in few of the bins of a range about 0.
         mu = ledger.spend("histogram of the labels, for a range", share)
         counts, ends = released_distribution(_in_range(labels, low, high), mu, own)
-        filled = np.flatnonzero(counts)
-        least, most = float(ends[filled[0]]), float(ends[filled[-1] + 1])
-        is_narrow = 3 * (most - least) < _NARROW
+        # Only bins that no noise fills, if they have nearly all labels.
+        filled = np.flatnonzero(counts > _FILLED * math.sqrt(2) / mu)
+        first, last = (filled[0], filled[-1] + 1) if len(filled) else (0, len(counts))
+        least, most = float(ends[first]), float(ends[last])
+        is_whole = counts[first:last].sum() > _NEARLY * len(labels)
+        is_narrow = is_whole and 3 * (most - least) < _NARROW
         if is_narrow:
             middle, bound = (low + high) / 2, (high - low) / 2
             low = middle + bound * (2 * least - most)
             high = middle + bound * (2 * most - least)
-    if is_narrow:
+    if is_narrow and last - first == 1:
         raise ValueError(
             "expected label_range=(low, high): the labels' distance from 0 is too large, beside "
             "their differences, for a range to be learnt"
