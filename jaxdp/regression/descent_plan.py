@@ -101,13 +101,6 @@ class Spectrum(NamedTuple):
     upper: Float[np.ndarray, " features"]  # upper bounds of the eigenvalues
     noise: float  # remaining noise in an estimate
     base: Float[np.ndarray, "modes features"]  # A
-    std: float = 0.0  # of the noise in a mean square
-
-    def within(self, lines: Float[np.ndarray, "lines features"]) -> "Spectrum":
-        """The spectrum of the functions that are combinations of some weights."""
-        turn, _ = np.linalg.qr(np.linalg.pinv(self.base.T) @ lines.T)
-        moments = (self.vectors * self.values) @ self.vectors.T
-        return shrunk(turn.T @ moments @ turn, self.std, turn.T @ self.base)
 
 
 def shrunk(
@@ -131,7 +124,7 @@ def shrunk(
     values = np.maximum(mean + kept * (raw - raw.mean()), 0.0)
     noise = kept * noise_std * math.sqrt(size) + 1e-4 * mean
     upper = np.minimum(raw + 3 * noise_std, np.linalg.norm(base, 2) ** 2)
-    return Spectrum(values, vectors, np.maximum(upper, values), noise, base, noise_std)
+    return Spectrum(values, vectors, np.maximum(upper, values), noise, base)
 
 
 def planned(
@@ -152,7 +145,7 @@ def planned(
     eigenvalue (infinity: $P \propto 1$), `momenta` of the momentum; noise is on `num_outputs`
     columns of weights; a linear function explains the share `signal` of the labels' variance.
     """
-    values, vectors, upper, noise, base, _ = spectrum
+    values, vectors, upper, noise, base = spectrum
     rates, clips = (part.ravel() for part in np.meshgrid(_RATES, curvature.clips))
     shares = np.array([curvature.share(clip) for clip in clips])[:, None]
     choices = [steps for steps in _NUM_STEPS if not is_one_pass or steps <= num_samples]

@@ -129,8 +129,9 @@ def _known(
     average = axes.T @ last.in_steps
     left, noise = last.left_and_noise(curvatures / last.curvature)
     learnt = np.maximum(1 - left, _LEAST)
-    # How much the share learnt changes with the noise of a curvature.
-    stds = spectrum.std * np.sum((axes.T * last.plan.units) ** 2, axis=1) * last.curvature
+    # How much the share learnt changes with the noise that is left in a curvature.
+    std = spectrum.noise / np.sqrt(len(spectrum.values)) * last.curvature
+    stds = std * np.sum((axes.T * last.plan.units) ** 2, axis=1)
     other, _ = last.left_and_noise((curvatures + stds) / last.curvature)
     start = np.zeros_like(average)
     if last.start is not None:

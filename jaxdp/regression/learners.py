@@ -75,7 +75,7 @@ def _learnt_range(labels: Float[np.ndarray, " n"], ledger: Ledger, source) -> tu
     mu = ledger.spend("histogram of the labels' magnitudes", share)
     found = released_magnitudes(labels, mu, source, half_octaves=(-120, 120))
     high = float(_RANGE * found.scale)
-    low = -high
+    low, is_one_bin = -high, False
     for zoom in range(_ZOOMS):
         # Equal counts of two ranges have noise of their own.
         own = source.hiding("range", zoom)
@@ -87,12 +87,12 @@ def _learnt_range(labels: Float[np.ndarray, " n"], ledger: Ledger, source) -> tu
         first, last = (filled[0], filled[-1] + 1) if len(filled) else (0, len(counts))
         least, most = float(ends[first]), float(ends[last])
         is_whole = counts[first:last].sum() > _NEARLY * len(labels)
-        is_narrow = is_whole and 3 * (most - least) < _NARROW
-        if is_narrow:
+        is_one_bin = is_whole and last - first == 1
+        if is_whole and 3 * (most - least) < _NARROW:
             middle, bound = (low + high) / 2, (high - low) / 2
             low = middle + bound * (2 * least - most)
             high = middle + bound * (2 * most - least)
-    if is_narrow and last - first == 1:
+    if is_one_bin:
         raise ValueError(
             "expected label_range=(low, high): the labels' distance from 0 is too large, beside "
             "their differences, for a range to be learnt"

@@ -34,7 +34,7 @@ def _mean_slopes(logits, num_classes, of=ClassSlopes.of):
 
 def _clipped(slopes, outputs):
     """A planted error: slopes p - e that are clipped instead."""
-    chances, most = slopes._chances(outputs)
+    _, most = slopes._chances(outputs)
     found = slopes.of(outputs) * most
     sizes = np.linalg.norm(found, axis=1, keepdims=True)
     return found * np.minimum(1, 0.5 / sizes)
