@@ -1,12 +1,14 @@
 r"""Private linear regression and classification: one fit, one ledger, one released function.
 
 *Proof.* A fit is a sequence of Gaussian mechanisms on the same rows, each with a fixed share of
-$\mu^2$ (`Ledger`; sensitivities: `private_sums`): without a label range a histogram of the labels;
-for regression one or three histograms of residuals; second moments in rounds that share one entry;
-and sums of clipped gradients that share another, or in one pass use disjoint rows and cost as much
-as one sum. Everything else is computed from these and public numbers, which alone fix the number of
-releases and their shares. `ObjectivePerturbation` ends with another mechanism and proves its own
-composition. Neighbours differ in one row; n, the columns, their ranges and the classes are public.
+$\mu^2$ (`Ledger`; sensitivities: `private_sums`): without a label range histograms of the labels;
+for regression a histogram of the labels and up to seven of residuals, for classes their counts and
+the means of three numbers of each row; second moments in rounds that share one entry; and sums of
+clipped gradients that share another with a test of curves and second moments for them, or in one
+pass use disjoint rows and cost as much as one sum. Everything else is computed from these and
+public numbers, which alone fix the number of releases and their shares. `ObjectivePerturbation`
+ends with another mechanism and proves its own composition. Neighbours differ in one row; n, the
+columns, their ranges and the classes are public.
 """
 
 import abc
