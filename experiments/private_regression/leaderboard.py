@@ -382,8 +382,8 @@ are split {num_splits} times, the others {num_fresh} times, {num_large} if they 
 of more than half a million numbers, DPKernelRidge not on any design, and on the thirteen only the
 competitors that were best on the six."""
 _FORECASTS = """\
-Automatic against the better of its linear and its additive fit; and what `expected_score` told of each, given the score of its kind
-without privacy (regression alone). Over tables it was off by """
+Automatic against the better of its linear and its additive fit; and what `expected_score` told of
+each, given the score of its kind without privacy (regression alone). Over tables it was off by """
 
 
 def summary(dataset: xarray.Dataset) -> str:

@@ -406,6 +406,9 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
                 stacklevel=4,
             )
             return
+        if self.features == "automatic" and self.features_ == "additive":
+            # Lines are learnt unless curves are better.
+            features = self._public_features(names, "linear")
         left = self._left(features, num_samples, _SIGNAL)
         if left > _LITTLE:
             return

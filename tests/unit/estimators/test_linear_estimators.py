@@ -114,7 +114,7 @@ TEXTS = Columns({"b": ["x", "y"]})
     ("given", "num_rows", "expected"),
     [
         # n mu is below eight times the functions in a test of curves, three a column.
-        ({"input_range": RANGES}, 105, "linear"),
+        ({"input_range": RANGES}, 130, "linear"),
         pytest.param({"input_range": RANGES}, 4500, "kernel", marks=pytest.mark.slow),
         ({"columns": TEXTS}, 3000, "linear"),
     ],
@@ -238,7 +238,7 @@ def test_labels_and_predictions_stay_within_the_range_of_labels(tmp_path):
 
 def test_a_forecast_of_little_is_told_before_the_budget_is_spent():
     frame, labels = _frame(300)
-    given = {"epsilon": 0.5, "delta": 1e-6, "input_range": RANGES, "label_range": (-10, 40)}
+    given = {"epsilon": 0.8, "delta": 1e-6, "input_range": RANGES, "label_range": (-10, 40)}
     found = DPLinearRegression(**given, features="additive")
     message = 'by a forecast that reads no record.*features="linear" would leave 0.4'
     # The warning is an error here, which nothing comes after.

@@ -184,7 +184,7 @@ def test_predictions_tell_of_cells_that_the_columns_do_not_list(tmp_path):
     table = pandas.DataFrame({"x": INPUTS[:, 0], "kind": LABELS["classifier"], "z": INPUTS[:, 1]})
     model = DPLinearRegression(5.0, 1e-5, columns=columns, label_range=(-1, 1), features="linear")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "if .* features explained")
+        warnings.filterwarnings("ignore", ".*this budget are enough for the")
         model.fit(table, LABELS["ridge"])
     model.release_.save(tmp_path / "model.npz")
     loaded = jaxdp.regression.load(tmp_path / "model.npz")

@@ -128,4 +128,4 @@ def test_what_has_no_errors_of_coefficients_has_no_summary(name):
     for call in (model.summary, model.coef_interval):
         with pytest.raises(ValueError, match="expected features='linear', a method with a plan"):
             call()
-    assert not hasattr(model, "coef_std_")
+    assert model.coef_std_ is None

@@ -154,14 +154,14 @@ def test_classes_of_a_tiny_budget_have_the_chances_of_their_counts():
     inputs, labels = _table(2000)
     places = (labels > np.quantile(labels, 0.8)).astype(int)
     learner = PrivateLinearClassifier(_features(), 2)
-    fit = learner.fit(inputs, places, epsilon=0.1, delta=1e-5, noise_seed=2**200)
+    fit = learner.fit(inputs, places, epsilon=0.06, delta=1e-5, noise_seed=2**200)
     assert [entry.what for entry in fit.ledger.entries] == ["counts of the classes"]
     logits = np.asarray(fit.release(inputs))
     assert np.ptp(logits) == 0
     # The log of four, with the noise of counts of 400 and 1600.
     error = 5 * np.sqrt(2) / fit.ledger.mu / 400
     assert logits[0] == pytest.approx(-np.log(4), abs=error)
-    assert error < 0.9
+    assert error < 1.1
 
 
 def test_a_range_far_from_zero_is_learnt():
