@@ -113,8 +113,6 @@ TEXTS = Columns({"b": ["x", "y"]})
 @pytest.mark.parametrize(
     ("given", "num_rows", "expected"),
     [
-        # n mu is below eight times the functions in a test of curves, three a column.
-        ({"input_range": RANGES}, 130, "linear"),
         pytest.param({"input_range": RANGES}, 4500, "kernel", marks=pytest.mark.slow),
         ({"columns": TEXTS}, 3000, "linear"),
     ],
