@@ -314,7 +314,11 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     def coef_interval(self, level: float = 0.95) -> Float[np.ndarray, "coefficients 2"]:
         """Confidence intervals of the coefficients, in their units; the intercept's is the last.
 
-        See `summary`. In simulations COVERAGE.
+        See `summary`. In 14 of 18 simulated settings of 500 tables, 95 % intervals covered with a
+        probability of 0.92 to 0.975, in the mean over coefficients. Outside: a column whose rows
+        are in a tenth of its range (0.27 for its coefficient at 5,000 rows and epsilon 1); one row
+        in twenty of the second class (0.916); log odds of deviation 3 (0.987); and columns with
+        cells that no row has, which make intervals far too wide: name them in `complete`.
 
         Args:
             level: probability that an interval contains the coefficient of infinitely many rows
