@@ -141,7 +141,7 @@ def _errors(part: Part) -> np.ndarray:
 
 
 def _judged(errors: np.ndarray, levels: tuple[float, ...]) -> dict[str, np.ndarray]:
-    """What a setting's tables show; infinite intervals are counted, and else left out."""
+    """The errors in tables of a setting; infinite intervals are counted, and else left out."""
     error, std, free_error, free_std = np.moveaxis(errors, 1, 0)
     is_finite = np.isfinite(std)
     std, error = (np.where(is_finite, one, np.nan) for one in (std, error))

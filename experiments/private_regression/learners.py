@@ -1,4 +1,4 @@
-"""What every learner of the leaderboard reaches on a split."""
+"""The results of every learner of the leaderboard on a split."""
 
 import contextlib
 from collections.abc import Iterator
@@ -75,13 +75,13 @@ def _unit_labels(split: Split) -> tuple[np.ndarray, float, float]:
 
 
 def _logistic(split: Split, logits: np.ndarray) -> Scored:
-    """What logits of the second of two classes reach."""
+    """The result of logits of the second of two classes."""
     chance = 0.5 * (1 + np.tanh(logits / 2))
     return Scored(split.score(logits), split.log_loss(np.column_stack([1 - chance, chance])))
 
 
 def _constant(split: Split) -> Scored:
-    """What the mean of the training labels reaches, or the shares of their classes."""
+    """The result of the mean of the training labels, or of the shares of their classes."""
     count = len(split.wanted)
     if not split.is_class:
         return Scored(split.score(np.full(count, split.labels.mean())))
@@ -90,7 +90,7 @@ def _constant(split: Split) -> Scored:
 
 
 def _without_privacy(split: Split) -> dict[bool, Scored]:
-    """What fits without privacy reach, by whether they are additive.
+    """The results of fits without privacy, by whether they are additive.
 
     Classes have the kind of the single methods alone: linear if no column has categories.
     """
@@ -121,7 +121,7 @@ def _without_privacy(split: Split) -> dict[bool, Scored]:
 def _linear(
     split: Split, epsilon: float, words: tuple, names: tuple[str, ...]
 ) -> Iterator[tuple[str, Scored]]:
-    """What the linear methods reach; if a column has categories, also on additive features."""
+    """The results of linear methods; if a column has categories, also on additive features."""
     if split.num_classes > 2:
         return
     labels, middle, half = _unit_labels(split)
@@ -141,7 +141,7 @@ def _linear(
 
 
 def _boosted(split: Split, epsilon: float, words: tuple) -> Iterator[tuple[str, Scored]]:
-    """What DP-EBM reaches; designs only with our neighbours, and the smaller of them."""
+    """The results of DP-EBM; on designs only with our neighbours, and on the smaller ones."""
     budgets = {BOOSTED: boosting_budget(epsilon, split.delta), FAVOURED: epsilon}
     if split.columns is None:
         budgets.pop(FAVOURED)
@@ -158,7 +158,7 @@ def _boosted(split: Split, epsilon: float, words: tuple) -> Iterator[tuple[str, 
 def _ours(
     split: Split, epsilon: float, words: tuple, signals: dict[bool, Scored], is_brief: bool
 ) -> Iterator[tuple[str, Scored]]:
-    """What jaxdp's learners reach: Automatic, and single methods with the competitors' features.
+    """The results of jaxdp's learners: Automatic, and single methods with the competitors' features.
 
     Random features on tables with categories are left out: they would take longer than everything
     else together.
@@ -205,7 +205,7 @@ def _fitted(
     words: tuple,
     signal: Scored | None = None,
 ) -> Scored:
-    """What an estimator reaches on a table, or the learner behind it on a design.
+    """The result of an estimator on a table, or of the learner behind it on a design.
 
     With the result of the same kind without privacy it also has a forecast.
     """

@@ -76,7 +76,7 @@ _LEAST_CHANCE = 1e-9
 
 
 class Scored(NamedTuple):
-    """What a learner reached on the test rows; NaN marks what it does not have.
+    """The result of a learner on the test rows; NaN where it has none.
 
     Attributes:
         score: `Split.score`.

@@ -288,7 +288,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """Estimate each coefficient with its errors; prints as a table.
 
         Estimates are those of the released function without its shrinkage, and so are their errors
-        the larger. Of a column of categories each is the difference from the column's mean
+        the larger. In a column of categories each is the difference from the column's mean
         over the rows, by noisy counts. This is post-processing of the release: it costs nothing.
 
         Args:
@@ -456,7 +456,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
 
     Attributes:
         coef_, intercept_: coefficients of the columns in their own units (linear, `input_range`),
-            or else of the features. Of a column of categories, or of a curve, each is the
+            or else of the features. In a column of categories, and in a curve, each is the
             difference from the column's mean over the rows, by noisy counts, which the intercept
             has. A category without rows is drawn to that mean.
         coef_names_: description of each coefficient's feature; None for "kernel".

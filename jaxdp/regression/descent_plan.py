@@ -186,7 +186,7 @@ def planned(
 def errors_and_echoes(
     plan: DescentPlan, modes: Float[np.ndarray, " modes"]
 ) -> tuple[Float[np.ndarray, " modes"], Float[np.ndarray, "steps modes"]]:
-    """What is left of an initial error in the average, and its response to each step's noise."""
+    """The rest of an initial error in the average, and its response to each step's noise."""
     first = plan.num_steps // 2
     errors, echoes = _responses(modes[None], plan.num_steps, np.array([[plan.rate]]), plan.momentum)
     shares = _shares_of_the_average(echoes, plan.num_steps)

@@ -106,8 +106,8 @@ class AbstractDescentMethod(AbstractMethod):
     $\tau$, the number of steps, the rate and the clip norm. With a finite $\tau$ the moments are
     learnt in three rounds, each in the coordinates of the last; or in one, for a twentieth of the
     budget, if by n, p and $\mu$ moments would be noise. Least squares take two descents, the second
-    planned for the residuals that the first one leaves. If lines are told from curves, lines come
-    first, and a test of smooth curves before the second descent.
+    planned for the residuals that the first one leaves. If curves are tested, lines are learnt
+    first, and the test of smooth curves comes before the second descent.
     """
 
     moments_share: eqx.AbstractClassVar[float]  # largest share of mu^2 for the second moments
@@ -236,13 +236,13 @@ class AbstractDescentMethod(AbstractMethod):
         sizes: tuple[float, ...],
         scale_share: float,
     ) -> Learnt:
-        """The errors of a fit to come: what `learnt` would say, with zeros for the weights.
+        """Predict the errors of a fit: the result of `learnt`, with zeros for the weights.
 
         Args:
             structure: what is public about the features.
             moments: assumed second moments of the features over their bound.
             num_samples, mu: number of rows, and the budget.
-            curvature: of the loss; at 1 for least squares, else of classes.
+            curvature: curvature of the loss.
             sizes: size of the slopes at the start of each descent.
             scale_share: budget share of the releases of the scale.
         """

@@ -36,7 +36,7 @@ class Lines(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """What is public about the features of any row.
+    """Public facts about the features of any row.
 
     Attributes:
         basis: A; in coordinates A x rows differ in all directions.

@@ -76,7 +76,7 @@ def test_a_constant_model_of_classes_starts_at_their_log_odds():
 
 @pytest.mark.parametrize("num_classes", [2, 4])
 def test_the_curvature_of_classes_is_the_slope_of_the_mean_slope(num_classes):
-    """What the release of the law averages, beside differences of the expected slope."""
+    """The averages of the released law, beside differences of the expected slope."""
     logits, step = _logits(num_classes, 400, 1.0), 1e-5
     slopes = ClassSlopes(np.zeros(400, int), num_classes)
     chances, most = slopes._chances(logits)

@@ -1,4 +1,4 @@
-"""What the plan predicts, beside the recursion it is of and beside private descents."""
+"""The predictions of a plan, beside the recursion it is of and beside private descents."""
 
 import math
 

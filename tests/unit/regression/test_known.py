@@ -1,4 +1,4 @@
-"""What a fit says of its own errors, on tables whose best coefficients are known."""
+"""The errors that a fit states, on tables whose best coefficients are known."""
 
 import math
 

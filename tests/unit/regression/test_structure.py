@@ -1,4 +1,4 @@
-"""What is public about the features of any row: null directions, groups and lines."""
+"""Public facts about the features of any row: null directions, groups and lines."""
 
 import numpy as np
 import pytest
