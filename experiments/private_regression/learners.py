@@ -158,7 +158,7 @@ def _boosted(split: Split, epsilon: float, words: tuple) -> Iterator[tuple[str, 
 def _ours(
     split: Split, epsilon: float, words: tuple, signals: dict[bool, Scored], is_brief: bool
 ) -> Iterator[tuple[str, Scored]]:
-    """The results of jaxdp's learners: Automatic, and single methods with the competitors' features.
+    """The results of jaxdp: Automatic, and single methods with the competitors' features.
 
     Random features on tables with categories are left out: they would take longer than everything
     else together.
