@@ -558,13 +558,12 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         mu, row = float(gaussian_mu(self.epsilon, self.delta)), turn[known.index(coefficient)]
 
         def variance(count):
-            _, curvature, scale_share, other_share = self._planned_for(count)
+            _, _, scale_share, other_share = self._planned_for(count)
             covariance = assumed_covariance(
                 method,
                 features,
                 num_samples=count,
                 mu=mu,
-                curvature=curvature,
                 # At the start half of the labels' variance is residual.
                 sizes=(math.sqrt(2) * residual, residual),
                 scale_share=scale_share + other_share,

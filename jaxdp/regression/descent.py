@@ -142,7 +142,8 @@ class SquaredSlopes(AbstractSlopes):
     def enter(self, rows, weights, stage, in_all):
         count = len(self._mus) if stage + 1 == in_all else len(self._mus) // 3
         mus, self._mus = self._mus[:count], self._mus[count:]
-        if stage:
+        # With few rows the labels' own scale is the only one.
+        if stage and mus:
             self._release(rows, weights, mus.pop(0))
         # Residuals shrink fastest at first.
         self._due = [(_LATEST * at / (len(mus) + 1), mu) for at, mu in enumerate(mus, 1)]

@@ -60,20 +60,17 @@ class Curvature(NamedTuple):
 
     share: Callable[[float], float]
     clips: tuple[float, ...]
-    law: Callable[[float], tuple[float, float]]  # of clipped slopes: curvature and mean square
     top: float = 1.0  # the largest curvature, against which rates are chosen
 
 
-def _normal_law(clip: float) -> tuple[float, float]:
+def normal_law(clip: float) -> tuple[float, float]:
     """The share of normal residuals within a clip, and the mean square of the clipped ones."""
     inside = math.erf(clip / math.sqrt(2))
     density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
     return inside, inside - 2 * clip * density + clip**2 * (1 - inside)
 
 
-SQUARED = Curvature(
-    lambda clip: _normal_law(clip)[0], (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.0), _normal_law
-)
+SQUARED = Curvature(lambda clip: normal_law(clip)[0], (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.0))
 
 
 def of_classes(variance: float) -> Curvature:
@@ -81,16 +78,10 @@ def of_classes(variance: float) -> Curvature:
 
     At a share p of the second class the variance is p (1 - p). It falls as predictions get sure.
     """
+    # w p (1 - p) with the weight w = 1 / (2 max(p, 1 - p)) of the slopes, written by the variance.
     first = variance / (1 + math.sqrt(max(0.0, 1 - 4 * variance)))
     share = _SURE * first
-    # As if no prediction were sure, of rows with the classes' own frequencies.
-    square = first**2 / max(variance, 1e-12)
-    return Curvature(
-        lambda clip: share * min(1.0, clip / 0.5),
-        (0.5, 0.7),
-        lambda clip: (first, square),
-        _ABOVE * first,
-    )
+    return Curvature(lambda clip: share * min(1.0, clip / 0.5), (0.5, 0.7), _ABOVE * first)
 
 
 class Spectrum(NamedTuple):

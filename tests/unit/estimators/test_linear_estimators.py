@@ -133,6 +133,20 @@ def test_automatic_features_are_chosen_by_public_numbers(given, num_rows, expect
     assert named.release_.card == found[0].release_.card
 
 
+def test_curves_are_tested_where_only_the_labels_have_a_scale():
+    """Many categories and few rows: residuals have no release of their scale."""
+    draw = np.random.default_rng(0)
+    kinds = [f"kind {number}" for number in range(70)]
+    frame = pd.DataFrame({"a": draw.uniform(size=3000), "b": draw.choice(kinds, 3000)})
+    columns = Columns({"a": (0, 1), "b": kinds})
+    options = {"columns": columns, "label_range": (-3, 3), "features": "automatic"}
+    found = DPLinearRegression(0.9, 1e-5, **options).fit(frame, np.sin(6 * frame.a).to_numpy())
+    told = [entry.what for entry in found.ledger_.entries]
+    assert "histogram of the residuals' magnitudes" not in told
+    assert "a test of curves" in told[-1]
+    assert np.isfinite(found.predict(frame)).all()
+
+
 REFUSED = [
     ({}, ValueError, "which are public, got neither"),
     ({"input_range": (0, 1), "columns": Columns({"a": (0, 1)})}, ValueError, "got both"),
