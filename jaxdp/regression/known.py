@@ -30,6 +30,8 @@ _LEAST = 1e-3  # share learnt of a mode; with less an estimate is all noise
 _RANK = 1e-6  # relative size of a direction of which nothing is known
 _STANDS_OUT = 2.0  # a cell has rows to tell of if its noisy count is this many deviations
 _SURE = 4.0  # a cell has rows if its noisy count is this many standard deviations
+# Noise of a cell's count over the mean one: with more, counts do not tell which cells have rows.
+_HIDDEN = 0.3
 _FAR = 1e-3  # weight in a curve's local mean of knots far away
 
 
@@ -202,7 +204,8 @@ def _with_empty_cells(
 ) -> Float[np.ndarray, "features outputs"]:
     """The weights, with cells of few rows drawn to their column's mean.
 
-    As far as the noise would carry them, that a descent leaves where it learns nothing.
+    As far as the noise would carry them, that a descent leaves where it learns nothing. A column
+    whose counts are mostly noise stays as it is.
     """
 
     def at(held):
@@ -226,13 +229,15 @@ def _with_empty_cells(
         known = is_known[cells] | group.is_line
         own = weights[cells]
         count = np.maximum(squares[0][cells], 0.0) * known
+        typical = structure.unit**2 / len(cells)
+        is_hidden = np.median(squares[1][cells]) > _HIDDEN * typical
         if group.is_ordered:
             places = np.arange(len(cells))
             near = np.exp(-np.abs(places[:, None] - places)) + _FAR
             near = near * np.maximum(squares[0][cells], 1e-300)
             mean = (near @ own) / near.sum(axis=1, keepdims=True)
             kept = shares[cells, None]
-        elif known.any():
+        elif known.any() and not (group.is_whole and is_hidden):
             # Each cell's size is that of the others: a cell of noise would vouch for itself.
             others = np.where(np.eye(len(cells), dtype=bool), 0.0, count)
             others = others / np.maximum(others.sum(axis=1, keepdims=True), 1e-300)

@@ -59,10 +59,9 @@ _FIRST = 0.3  # share of the first of two descents in the budget of both
 _LEAST_SIGNAL, _MOST_SIGNAL = 0.02, 0.9  # of the error that the second one assumes
 # Whether curves are worth their noise is tested after a descent of lines, if n mu is so many times
 # the number of functions in the test. Shares: of the first descent, of the test and of the curves'
-# second moments in the budget of the descents; of all moments before it, and of those for the test.
+# second moments in the budget of the descents, and of the test's moments in that of all moments.
 _WORTH = 8.0
-_OF_LINES, _TEST, _OF_CURVES = 0.1, 0.06, 0.08
-_LESS_MOMENTS, _OF_TEST = 0.6, 0.3
+_TEST, _OF_CURVES, _OF_TEST = 0.06, 0.08, 0.1
 _GUESS = 0.03, 0.25  # of the variance that curves explain beyond lines, and the guess's deviation
 # All were chosen on the first six tables of the leaderboard and on simulated tables.
 _LEAST_MODE = 0.05  # of a whitened direction that a test divides by
@@ -180,8 +179,7 @@ class AbstractDescentMethod(AbstractMethod):
             base = lines.rows @ base
         spending = self._spending(len(base), num_rows, ledger.mu)
         slopes.begin(ledger, rows.source, spending.num_scales, structure.constant > 0)
-        share = spending.moments_share * (_LESS_MOMENTS if tests else 1)
-        spent = ledger.spend("second moments of the features", share)
+        spent = ledger.spend("second moments of the features", spending.moments_share)
         release, bound = functools.partial(released_second_moments, rows), structure.bound
         smooth = None
         if tests:
@@ -200,7 +198,7 @@ class AbstractDescentMethod(AbstractMethod):
         stages: list[Stage] = []
         weights, signal, size = None, SIGNAL, 1.0
         shares = (1.0,) if self.is_one_pass or slopes.num_stages == 1 else (_FIRST, 1 - _FIRST)
-        shares = (_OF_LINES, 1 - _OF_LINES - _TEST) if tests else shares
+        shares = (_FIRST, 1 - _FIRST - _TEST) if tests else shares
         for number, share in enumerate(shares):
             own = rows._replace(source=rows.source.hiding("stage", number))
             found = slopes.enter(own, weights, number, len(shares))
@@ -222,9 +220,7 @@ class AbstractDescentMethod(AbstractMethod):
                         release, bound, structure.basis, of_curves, spending.rounds
                     )
                     (spectrum, squares), lines, of_stage = found_of_curves, None, of_rest
-                    signal = min(gain + signal, _MOST_SIGNAL)
-                    # With few rows the lines' noise would outlast a short descent.
-                    weights = weights if spending.num_scales > 1 else None
+                    signal = SIGNAL
             size = found
             plan = planned(spectrum, mu=of_stage, signal=signal, **options)
             stages.append(private_descent(own, slopes, plan, of_stage, weights))

@@ -43,6 +43,7 @@ class Structure(NamedTuple):
         groups: features of columns; without columns none.
         constant: value of the last feature if it is constant, else 0.
         bound: largest |A x| of a row x of norm one.
+        unit: value of a cell in such a row.
         lines: functions without bends, if curves are wanted only if they are better.
     """
 
@@ -50,6 +51,7 @@ class Structure(NamedTuple):
     groups: tuple[Group, ...] = ()
     constant: float = 0.0
     bound: float = 1.0
+    unit: float = 1.0
     lines: Lines | None = None
 
     @classmethod
@@ -81,7 +83,7 @@ class Structure(NamedTuple):
         if others:
             cells = np.array(sorted(others))
             groups.append(Group(cells, False, False, base.is_line[cells]))
-        found = cls(basis, tuple(groups), constant, bound)
+        found = cls(basis, tuple(groups), constant, bound, 1 / features.norm_bound)
         if base.is_additive and tests_curves and numbers.any() and constant:
             found = found._replace(lines=_lines(base, basis, constant))
         return found
