@@ -115,8 +115,9 @@ def test_counts_that_noise_hides_draw_no_cell(monkeypatch):
         return weights
 
     monkeypatch.setattr(known, "_with_empty_cells", raw)
-    for num_rows in (4000, 400):
-        _fit(0, num_rows, 0.9)
+    for most in (known._HIDDEN, 0.0):
+        monkeypatch.setattr(known, "_HIDDEN", most)
+        _fit(0)
     assert drawn == [True, False]
 
 
