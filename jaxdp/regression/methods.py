@@ -63,9 +63,7 @@ _LEAST_SIGNAL, _MOST_SIGNAL = 0.02, 0.9  # of the error that the second one assu
 _WORTH = 8.0
 _TEST, _OF_CURVES, _OF_TEST = 0.06, 0.08, 0.1
 _GUESS = 0.03, 0.25  # of the variance that curves explain beyond lines, and the guess's deviation
-# Curves have to be worth this share of the noise that is predicted for equal features.
-_COST = 0.5
-# The signal that their descent assumes: at least the first number, and the second times what they
+# The signal that the descent of curves assumes: at least the first number, and the second times what they
 # explain, since directions of few rows, which are learnt last, have most of it.
 _LEFT = 1.0, 4.0
 # All were chosen on the first six tables of the leaderboard and on simulated tables.
@@ -316,7 +314,7 @@ def _are_worth_it(
     values = np.full(size, 0.5 * structure.bound**2 / size)
     flat = Spectrum(values, np.eye(size), values, 1e-4 / size, np.eye(size))
     bent = planned(flat, signal=gain + _LEAST_SIGNAL, **options)
-    return 2 * _COST * (bent.predicted_risk - straight.predicted_risk) < gain
+    return 2 * bent.predicted_risk < 2 * straight.predicted_risk + gain
 
 
 def _gain_of_curves(
