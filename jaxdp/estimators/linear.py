@@ -353,8 +353,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         Returns:
             A guess for features of equal size and no correlation, and normal residuals; for
             "automatic" additive features, all of the budget on these. Its mean error on
-            the regression tables of the leaderboard was 0.06, 0.04 and 0.01 of R^2 for linear
-            features at epsilon 0.5, 1 and 4, and 0.15, 0.16 and 0.11 for additive ones.
+            the regression tables of the leaderboard was 0.06, 0.03 and 0.01 of R^2 for linear
+            features at epsilon 0.5, 1 and 4, and 0.15, 0.18 and 0.11 for additive ones.
 
         Raises:
             ValueError: `input_range` does not tell the number of columns, or the method has no
