@@ -1,14 +1,14 @@
 r"""The best membership test against a mechanism: its rates, its area and its advantage.
 
-A test that somebody makes who knows all records but one, and who asks whether that one was used (or
-which of two records was), has a true-positive rate $\beta$ at a false-positive rate $\alpha$. The
-largest $\beta$ is known exactly for $\mu$-GDP, $\Phi(\Phi^{-1}(\alpha) + \mu)$, and from privacy loss
-distributions for sums over Poisson batches, in both orders of the neighbours. Other mechanisms
-prove pairs $(\epsilon, \delta)$, which hold together; each gives $\beta \le \delta +
-e^\epsilon\alpha$, $\beta \le 1 - e^{-\epsilon}(1 - \delta - \alpha)$, and at most
-$(e^\epsilon - 1 + 2\delta)/(e^\epsilon + 1)$ for the largest $\beta - \alpha$. Source: Wasserman and
-Zhou (2010), Theorem 2.4; Kairouz, Oh and Viswanath (2015), Theorem 2.1; Dong, Roth and Su (2022).
-Derived: tests/unit/privacy/test_membership_bounds.py.
+Somebody who knows all records but one tests whether that one was used (or which of two was): with a
+true-positive rate $\beta$ at a false-positive rate $\alpha$. The largest $\beta$ is known exactly
+for $\mu$-GDP, $\Phi(\Phi^{-1}(\alpha) + \mu)$, and from privacy loss distributions for sums over
+Poisson batches, in both orders of the neighbours. Other mechanisms prove pairs $(\epsilon,
+\delta)$, which hold together; each gives $\beta \le \delta + e^\epsilon\alpha$, $\beta \le 1 -
+e^{-\epsilon}(1 - \delta - \alpha)$, and so $\beta - \alpha \le (e^\epsilon - 1 +
+2\delta)/(e^\epsilon + 1)$. Source: Wasserman and Zhou (2010), Theorem 2.4; Kairouz, Oh and
+Viswanath (2015), Theorem 2.1; Dong, Roth and Su (2022). Derived:
+tests/unit/privacy/test_membership_bounds.py.
 """
 
 import functools
@@ -69,7 +69,9 @@ def best_area(mechanism: AbstractMechanism, adjacency: str) -> float:
     ends = scipy.special.ndtr(np.linspace(-_FARTHEST, _FARTHEST, 2 * _PANELS + 1))
     ends = np.concatenate([[0.0], ends, [1.0]])
     # A concave curve has no more than its value in the middle of a panel as its mean there.
-    areas = [bound((ends[1:] + ends[:-1]) / 2) @ np.diff(ends) for bound in _bounds(mechanism, adjacency)]
+    areas = [
+        bound((ends[1:] + ends[:-1]) / 2) @ np.diff(ends) for bound in _bounds(mechanism, adjacency)
+    ]
     return min(1.0, float(max(areas)))
 
 
@@ -84,6 +86,15 @@ def best_advantage(mechanism: AbstractMechanism, adjacency: str) -> float:
     epsilons, deltas = _pairs(mechanism, adjacency)
     with np.errstate(over="ignore"):
         return min(1.0, float(np.min(np.tanh(epsilons / 2) + 2 * deltas / (1 + np.exp(epsilons)))))
+
+
+def in_words(area: float, rate: float) -> str:
+    """The area, and the true-positive rate at 1 % false positives, in a sentence, rounded up."""
+    area, rate = (min(1.0, math.ceil(10**4 * value - 1e-9) / 10**4) for value in (area, rate))
+    return (
+        f"a test whether one record was used, by someone who knows all others: AUC {area:g} at "
+        f"most, true-positive rate {rate:g} at most at 1 % false positives"
+    )
 
 
 def gaussian_parameter(mechanism: AbstractMechanism) -> float:
