@@ -211,7 +211,7 @@ class ReconstructionBound(AbstractBudget):
     says: this reference does not depend on the record, and is its neighbour. In that order of the
     neighbours a test has at most the true-positive rate g at its false-positive rate, and g is
     concave and increases. The proof of `reconstruction_bound` uses no more, so that g at the
-    baseline bounds the attack, for every mechanism and also for Poisson batches. For $\mu$-GDP it is
+    baseline bounds the attack, for every mechanism, of Poisson batches too. For $\mu$-GDP it is
     $\Phi(\Phi^{-1}(\kappa) + \mu)$.
 
     Args:
@@ -250,7 +250,7 @@ def budget_of(epsilon: Any, delta: Any = None) -> AbstractBudget:
     """The budget of a call: one in place of epsilon, or that of two checked numbers."""
     if isinstance(epsilon, AbstractBudget):
         if delta is not None:
-            raise TypeError(f"expected no delta beside the budget {epsilon}, got {delta}")
+            raise ValueError(f"expected no delta beside {epsilon!r}, got {delta}")
         return epsilon
     if delta is None:
         raise TypeError(

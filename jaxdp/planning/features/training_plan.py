@@ -59,7 +59,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         algorithm: algorithm of the best cell, calibrated to the budget.
         predicted: trajectory of the algorithm, by the default theory.
         table: all cells, by `num_steps`, then by `sampling_rate`.
-        epsilon, delta: budget; for a budget of another kind epsilon of the algorithm at delta = 1e-6.
+        epsilon, delta: budget; for one of another kind the algorithm's epsilon at delta = 1e-6.
         budget: budget as an object.
 
     Example:
