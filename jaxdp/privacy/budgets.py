@@ -13,6 +13,7 @@ import equinox as eqx
 import numpy as np
 import scipy
 
+from jaxdp.core.arrays import plain_float
 from jaxdp.core.checks import host_number
 from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
@@ -76,8 +77,8 @@ class ApproximateDP(AbstractBudget):
         0.2681, False
     """
 
-    epsilon: Any
-    delta: Any
+    epsilon: Any = eqx.field(converter=plain_float)
+    delta: Any = eqx.field(converter=plain_float)
 
     def __check_init__(self):
         check_budget(self.epsilon, self.delta)
@@ -118,7 +119,7 @@ class GaussianDP(AbstractBudget):
         0.500
     """
 
-    mu: float
+    mu: float = eqx.field(converter=plain_float)
 
     def __check_init__(self):
         _require_between("mu", self.mu, math.inf)
@@ -149,7 +150,7 @@ class MembershipAdvantage(AbstractBudget):
         0.2513
     """
 
-    advantage: float
+    advantage: float = eqx.field(converter=plain_float)
 
     def __check_init__(self):
         _require_between("advantage", self.advantage, 1)
@@ -185,8 +186,8 @@ class TruePositiveRate(AbstractBudget):
         0.6815
     """
 
-    rate: float
-    at: float
+    rate: float = eqx.field(converter=plain_float)
+    at: float = eqx.field(converter=plain_float)
 
     def __check_init__(self):
         _require_between("rate", self.rate, 1)
@@ -227,8 +228,8 @@ class ReconstructionBound(AbstractBudget):
         1.0448
     """
 
-    probability: float
-    baseline: float
+    probability: float = eqx.field(converter=plain_float)
+    baseline: float = eqx.field(converter=plain_float)
 
     def __check_init__(self):
         _require_between("probability", self.probability, 1)

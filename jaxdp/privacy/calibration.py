@@ -22,9 +22,10 @@ from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp
 # Margin for the rounding of a concrete calibration and its account.
 _MARGIN = 1e-10
 _TRACED_MARGIN = {4: 2e-5, 8: 1e-9}
-# Logarithmic tolerance of a search on a numerical account, and its ends.
+# Logarithmic tolerance of a search on a numerical account, its lower end, and how far its upper one
+# is from the noise without sampling.
 _SEARCH = 1e-4
-_LEAST_LOG_MULTIPLIER, _MOST_LOG_MULTIPLIER = -12.0, 60.0
+_LEAST_LOG_MULTIPLIER, _FARTHEST_LOG = -12.0, 15.0
 
 
 def gaussian_noise_std(
@@ -164,7 +165,7 @@ def least_noise(measured: Callable[[float], float], budget: AbstractBudget, uppe
     higher, width = math.log(upper), 0.5
     while excess(higher) > 0:
         higher += width
-        if higher > _MOST_LOG_MULTIPLIER:
+        if higher > math.log(upper) + _FARTHEST_LOG:
             raise ValueError(f"expected a budget that some noise is proved to meet, got {budget!r}")
     lower = higher - width
     while excess(lower) <= 0 and lower > _LEAST_LOG_MULTIPLIER:

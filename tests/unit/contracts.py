@@ -429,6 +429,15 @@ _rows(
     kinds="epsilon: non_negatives, num_releases: positives, dim num_guesses: count",
     takes_arrays=True,
 )
+_row("privacy.ApproximateDP")
+_row("privacy.GaussianDP", kinds="mu: positive")
+_row("privacy.MembershipAdvantage", lambda p: {"advantage": 0.125}, kinds="advantage: positive")
+_row("privacy.TruePositiveRate", lambda p: {"rate": 0.5, "at": 0.125}, kinds="rate at: positive")
+_row(
+    "privacy.ReconstructionBound",
+    lambda p: {"probability": 0.5, "baseline": 0.125},
+    kinds="probability baseline: positive",
+)
 _row("privacy.error_lower_bound")
 _row("privacy.largest_true_positive_rate", lambda p: {"thing": p.one_pass}, takes_arrays=True)
 _rows("privacy.independent_strategy privacy.square_root_strategy")

@@ -58,8 +58,6 @@ class FitRequest:
         table, targets = training_table(inputs, labels)
         warn_of_budget(budget, len(table), stacklevel=4)
         secret = None if noise_seed is None else int(noise_seed)
-        if isinstance(budget, ApproximateDP):
-            budget = ApproximateDP(*map(float, budget.stated))
         return cls(table, targets, columns, budget, int(public_seed), secret)
 
     @property
