@@ -85,6 +85,7 @@ class ApproximateDP(AbstractBudget):
 
     @property
     def mu(self):
+        """The largest mu that gives the pair."""
         return gaussian_mu(self.epsilon, self.delta)
 
     @property
@@ -157,6 +158,7 @@ class MembershipAdvantage(AbstractBudget):
 
     @property
     def mu(self):
+        """The largest mu that keeps the advantage."""
         quantile = math.sqrt(8) * float(scipy.special.erfinv(float(self.advantage)))
         return quantile * (1 - _ROUNDING)
 
@@ -195,6 +197,7 @@ class TruePositiveRate(AbstractBudget):
 
     @property
     def mu(self):
+        """The largest mu that keeps the rate."""
         return _mu_between(self.at, self.rate)
 
     @property
@@ -237,6 +240,7 @@ class ReconstructionBound(AbstractBudget):
 
     @property
     def mu(self):
+        """The largest mu that keeps the probability."""
         return _mu_between(self.baseline, self.probability)
 
     @property
