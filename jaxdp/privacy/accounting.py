@@ -37,9 +37,8 @@ class Cost(AbstractExplained, eqx.Module):
         is_certified: True if the guarantee holds in machine arithmetic; otherwise it holds for
             exact normal noise, which floating-point noise simulates.
         assumptions: sentences on what the guarantee needs and leaves out.
-        membership_auc: the largest AUC of any test whether one record was used, by someone who
-            knows all others; from the trade-off function. None if traced.
-        membership_rate: the largest true-positive rate of such a test at 1 % false positives.
+        membership_auc, membership_rate: the largest AUC of a test whether one record was used, all
+            others known, and its true-positive rate at 1 % false positives; None if traced.
 
     Example:
         >>> import jaxdp

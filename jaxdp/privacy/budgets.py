@@ -10,13 +10,12 @@ import math
 from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 import scipy
 
 from jaxdp.core.arrays import plain_float
 from jaxdp.core.checks import host_number
-from jaxdp.core.description import AbstractDescription
+from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon, gaussian_mu
 from jaxdp.privacy.mechanisms import AbstractMechanism
@@ -29,11 +28,7 @@ _ROUNDING, _TERM_ROUNDING = 1e-12, 1e-14
 
 
 class AbstractBudget(AbstractDescription):
-    """A limit on what a release may reveal.
-
-    Attributes:
-        mu: largest mu, rounded down, for which every mu-GDP mechanism meets the budget.
-    """
+    """A limit on what a release may reveal; `mu` is the largest, rounded down, that meets it."""
 
     mu: eqx.AbstractVar[Any]
 
@@ -44,7 +39,12 @@ class AbstractBudget(AbstractDescription):
     @property
     def limit(self) -> Any:
         """The first number of the budget, which bounds `measured`."""
-        return jax.tree.leaves(self)[0]
+        return getattr(self, self.named_limit)
+
+    @property
+    def named_limit(self) -> str:
+        """The name of the first number."""
+        return constructor_arguments(type(self))[0]
 
     def is_met_by(self, thing: Any, *, adjacency: str | None = None) -> bool:
         """Whether an algorithm, a release or a mechanism is proved to meet the budget.
@@ -209,10 +209,8 @@ def budget_of(epsilon: Any, delta: Any = None) -> AbstractBudget:
             raise ValueError(f"expected no delta beside {epsilon!r}, got {delta}")
         return epsilon
     if delta is None:
-        either = "epsilon and delta, or one budget in place of epsilon, such as"
-        raise TypeError(
-            f"expected {either} MembershipAdvantage(0.1), got epsilon = {epsilon} alone"
-        )
+        wanted = "expected delta with epsilon, or a budget such as MembershipAdvantage(0.1)"
+        raise ValueError(f"{wanted}, got epsilon = {epsilon} alone")
     return ApproximateDP(epsilon, delta)
 
 

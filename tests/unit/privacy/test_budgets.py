@@ -74,7 +74,7 @@ def test_one_sampled_step_gets_the_noise_of_its_closed_curve(budget):
         place = norm.isf(budget.at) * noise
         return (1 - rate) * budget.at + rate * norm.sf(place - 1, scale=noise)
 
-    assert 0 <= budget.limit - asked(noise) < 1e-5
+    assert 0 <= budget.limit - asked(noise) < 1e-4
     assert asked(noise / math.sqrt(2)) > budget.limit + 0.005
     # The same run without sampling needs more.
     assert noise < 0.9 / budget.mu
@@ -90,9 +90,9 @@ def test_a_budget_that_no_noise_meets_tells_the_tightest():
     pytest.importorskip("dp_accounting")
     sampler, budget = PoissonSampler(40, 0.25, capacity=18), TruePositiveRate(0.011, at=0.01)
     lost = 10 * sampler.overflow_probability
-    with pytest.raises(ValueError, match=rf"tightest is a limit of {0.01 + lost:.3g}; capacity=41"):
+    with pytest.raises(ValueError, match=rf"the least rate is {0.01 + lost:.3g}; capacity=41 h"):
         calibrated_noise_multiplier(budget, sampler=sampler, num_steps=10)
-    with pytest.raises(ValueError, match="tightest has an infinite mu; capacity=41 holds all"):
+    with pytest.raises(ValueError, match="the least mu is inf; capacity=41 holds all"):
         calibrated_noise_multiplier(GaussianDP(1.0), sampler=sampler, num_steps=10)
     learner = PrivateKernelClassifier(Gaussian(1.0), 5, input_bound=1.0)
     with pytest.raises(ValueError, match="some noise is proved to meet, got GaussianDP"):
@@ -112,7 +112,7 @@ def test_a_budget_that_no_noise_meets_tells_the_tightest():
             lambda: jaxdp.DPGD.calibrated(MembershipAdvantage(0.1), 1e-5, **RUN),
             r"expected no delta beside MembershipAdvantage\(advantage=0.1\), got 1e-05",
         ),
-        (lambda: jaxdp.DPGD.calibrated(1.0, **RUN), "expected epsilon and delta, or one budget"),
+        (lambda: jaxdp.DPGD.calibrated(1.0, **RUN), "expected delta with epsilon, or a budget"),
     ],
 )
 def test_bad_input_gets_one_clear_error(call, message):
