@@ -31,7 +31,7 @@ _TRACED_MARGIN_OF_SIGMA = {4: 2e-6, 8: 1e-14}
 
 def largest_rho(budget: AbstractBudget) -> Any:
     """The largest rho whose rho-GDP meets a budget, rounded down (traced: by 0.2 %)."""
-    rho = budget.mu
+    rho = budget.largest_mu
     known = concrete(rho)
     if known is None:
         return rho * (1 - _TRACED_MARGIN_OF_RHO[rho.dtype.itemsize])

@@ -50,7 +50,7 @@ def gaussian_noise_std(
     """
     scale = _scale(sensitivity, num_releases)
     if delta is None or isinstance(epsilon, AbstractBudget):
-        return _rounded_up(scale, budget_of(epsilon, delta).mu)
+        return _rounded_up(scale, budget_of(epsilon, delta).largest_mu)
     return _rounded_up(scale, gaussian_mu(epsilon, delta))
 
 
@@ -119,7 +119,7 @@ def multiplier_for(budget: AbstractBudget, sampler: AbstractSampler, num_steps: 
     host_number("epsilon", budget.limit)
     alone = sampler.mechanism(1.0, num_steps).proved.mu
     if alone is not None:
-        return float(_rounded_up(alone, budget.mu))
+        return float(_rounded_up(alone, budget.largest_mu))
 
     def measured(multiplier: float) -> float:
         return budget.measured(sampler.mechanism(multiplier, num_steps), sampler.adjacency)
@@ -131,7 +131,9 @@ def multiplier_for(budget: AbstractBudget, sampler: AbstractSampler, num_steps: 
             f"{budget.named_limit} is {least:.3g}; capacity={sampler.num_records + 1} holds all"
         )
     # That noise does not suffice if overflowing batches take much of the budget.
-    return least_noise(measured, budget, 1.01 * float(_rounded_up(math.sqrt(num_steps), budget.mu)))
+    return least_noise(
+        measured, budget, 1.01 * float(_rounded_up(math.sqrt(num_steps), budget.largest_mu))
+    )
 
 
 def least_noise(measured: Callable[[float], float], budget: AbstractBudget, upper: float) -> float:
