@@ -30,7 +30,12 @@ import numpy as np
 from jaxdp.core.checks import concrete
 from jaxdp.core.packages import require_extra
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
-from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
+from jaxdp.privacy.conversions.gaussian import (
+    composed_mu,
+    gaussian_epsilon,
+    gaussian_tradeoff,
+    host_delta,
+)
 
 # Integer orders: their sums have positive terms only.
 _ORDERS = [*range(2, 65), 72, 80, 96, 128, 192, 256, 384, 512, 768, 1024]
@@ -55,6 +60,7 @@ _LARGEST_NOISE = 1e12
 _LARGEST_LOSS = 1e5
 # e to minus this number is far above float64's least.
 _LARGEST_EXPONENT = 600.0
+_TINY = np.finfo(float).tiny
 # The least share taken off delta for failures: a smaller one would be lost in its rounding.
 _LEAST_SHARE = 1e-6
 # A finer grid for trade-off curves, with so many points in the range of a step at least, and so
@@ -79,15 +85,39 @@ class SampledGaussian(NamedTuple):
     failure: float = 0.0
 
 
-class Lines(NamedTuple):
-    r"""Lines $\delta_k + e^{\epsilon_k}\alpha$ that bound a test's true-positive rate.
+class Curve(NamedTuple):
+    r"""A concave bound on a test's true-positive rate: that of mu-GDP, or less by lines.
 
-    The rates `levels`, if known, increase with k, and line k is the least one near level k.
+    Line k is $\delta_k + e^{\epsilon_k}\alpha$, and the least one near the k-th false-positive rate
+    of `levels`, if they are known. An event of probability `failure` adds to all.
     """
 
+    mu: float
+    failure: float = 0.0
     epsilons: np.ndarray = np.zeros(0)
     deltas: np.ndarray = np.zeros(0)
     levels: np.ndarray | None = None
+
+    def at(self, rates: np.ndarray) -> np.ndarray:
+        """The bound at false-positive rates."""
+        found = 1 - gaussian_tradeoff(self.mu, rates)
+        if len(self.epsilons):
+            near: Any = slice(None)
+            if self.levels is not None:
+                near = np.searchsorted(self.levels, rates)[..., None] + np.arange(-1, 2)
+                near = np.clip(near, 0, len(self.levels) - 1)
+            with np.errstate(over="ignore"):
+                # Without false positives a line says something only if epsilon is finite.
+                rising = np.exp(self.epsilons[near]) * np.maximum(rates, _TINY)[..., None]
+            found = np.minimum(found, (self.deltas[near] + rising).min(axis=-1))
+        return np.minimum(found + self.failure, 1.0)
+
+    @property
+    def advantage(self) -> float:
+        """A bound on the true-positive less the false-positive rate."""
+        with np.errstate(over="ignore"):
+            gains = self.deltas + np.maximum(np.expm1(self.epsilons), 0)
+        return min(1.0, float(np.min(gains, initial=host_delta(self.mu, 0.0))) + self.failure)
 
 
 def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str) -> float:
@@ -193,13 +223,14 @@ def _grid_accountant(runs: tuple[SampledGaussian, ...], adjacency: str, step: fl
     return accountant
 
 
-def tradeoff_lines(runs: tuple[SampledGaussian, ...], adjacency: str) -> tuple[Lines, ...] | None:
-    """Bounds on a test's rates for each order of two neighbours, with the record against without
-    it, and the reverse; None if no grid is trusted. Failures are left out.
+def tradeoff_curves(runs: Sequence[SampledGaussian], adjacency: str) -> tuple[Curve, ...] | None:
+    """Bounds on tests for each order of two neighbours, with the record against without it, and the
+    reverse; None if no grid is trusted.
     """
-    runs = _counted_together(runs)
-    if unamplified_mu(runs) in (0, math.inf):
-        return (Lines(),)
+    failure, runs = math.fsum(run.failure for run in runs), _counted_together(runs)
+    mu = unamplified_mu(runs)
+    if mu in (0, math.inf):
+        return (Curve(mu, failure),)
     step, found = _grid_step(runs, is_fine=True), []
     if step is None or len(runs) > _MOST_RUNS:
         return None
@@ -214,8 +245,9 @@ def tradeoff_lines(runs: tuple[SampledGaussian, ...], adjacency: str) -> tuple[L
         few = (np.abs(epsilons) < _LARGEST_EXPONENT) & (places % (1 + len(places) // 2**16) == 0)
         deltas += _GRID_ROUNDING * sum(run.num_steps for run in runs)
         # Rounding may make masses negative.
-        found.append(Lines(epsilons[few], deltas[few], np.maximum.accumulate(levels[few])))
-    return tuple(found) if all(len(lines.epsilons) for lines in found) else None
+        levels = np.maximum.accumulate(levels[few])
+        found.append(Curve(mu, failure, epsilons[few], deltas[few], levels))
+    return tuple(found)
 
 
 def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
