@@ -153,7 +153,7 @@ def test_a_forecast_with_a_membership_budget_is_that_of_its_mu():
     cell = {"num_samples": 40, "num_steps": 4, "sampling_rate": 1.0}
     found = [jaxdp.forecast(rows, epsilon=one, **cell) for one in (asked, same)]
     assert found[0].to_dict() == found[1].to_dict()
-    assert "AUC 0.64 at most" in str(found[0])
+    assert "AUC 0.64 at most" in " ".join(str(found[0]).split())
 
 
 def test_a_file_records_the_budget_that_was_asked(tmp_path):
@@ -186,11 +186,6 @@ def test_every_estimator_takes_a_budget():
     for one in (linear, kernel):
         assert one.fit(x, x[:, 0]).cost_.mu == pytest.approx(0.5, rel=1e-6)
         assert budget.is_met_by(one.release_)
-    objective = estimators.DPLinearRegression(
-        budget,
-        input_range=(0, 1),
-        label_range=(0, 1),
-        method=jaxdp.regression.ObjectivePerturbation(),
-    )
+    objective = linear.set_params(method=jaxdp.regression.ObjectivePerturbation())
     with pytest.raises(TypeError, match="epsilon and delta, for ObjectivePerturbation"):
         objective.fit(x, x[:, 0])

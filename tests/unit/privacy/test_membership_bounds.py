@@ -14,7 +14,9 @@ from jaxdp.privacy import (
     GaussianMechanism,
     PoissonSampler,
     Release,
+    TruePositiveRate,
     Unproved,
+    calibrated_noise_multiplier,
     largest_membership_auc,
     largest_true_positive_rate,
 )
@@ -49,52 +51,55 @@ def test_bound_of_one_sampled_step_lies_just_above_its_exact_curve():
     assert largest_membership_auc(optimiser(PoissonSampler(200, 1.0), noise)) > area + 0.1
 
 
-def test_bound_of_sampled_steps_is_the_curve_of_an_own_convolution():
-    """Both laws on a grid of losses, rounded to the nearest point, so that errors average out."""
-    share, noise, num_steps, spacing = 0.1, 1.1, 20, 2e-5
+def _own_curve(share, noise, num_steps, spacing=2e-5, size=2**21):
+    """Both rates of the best tests, by a convolution of losses that are rounded in the mean."""
     edges = np.linspace(-12 * noise, 12 * noise + 1, 500_001)
+    without, drawn = (np.diff(norm.cdf(edges - moved, scale=noise)) for moved in (0, 1))
     middles = (edges[1:] + edges[:-1]) / 2
-    without = np.diff(norm.cdf(edges, scale=noise))
-    drawn = np.diff(norm.cdf(edges - 1, scale=noise))
-    losses = np.log1p(share * np.expm1((middles - 0.5) / noise**2))
-    size, start = 2**21, math.floor(losses[0] / spacing)
-    places = losses / spacing - start
-    low = places.astype(int)
-    found = []
+    losses = np.log1p(share * np.expm1((middles - 0.5) / noise**2)) / spacing
+    places = losses - math.floor(losses[0])
+    low, found = places.astype(int), []
     for masses in ((1 - share) * without + share * drawn, without):
         one = np.bincount(low, masses * (1 - places + low), size)
         one += np.bincount(low + 1, masses * (places - low), size)
         found.append(np.fft.irfft(np.fft.rfft(one) ** num_steps, size)[::-1].cumsum())
-    # The losses of a composition lie within the period of this convolution.
-    assert abs(found[0][-1] - 1) < 1e-9
+    return found
+
+
+def test_bound_of_sampled_steps_is_the_curve_of_an_own_convolution():
+    true, false = _own_curve(0.1, 1.1, 20)
     rates = np.array([0.001, 0.01, 0.1, 0.5, 0.9])
-    forward = np.interp(rates, found[1], found[0])
-    backward = 1 - np.interp(1 - rates, found[0], found[1])
-    exact = np.maximum(forward, backward)
-    sampler = PoissonSampler(100, share, capacity=101)
-    mechanism = sampler.mechanism(noise, num_steps)
+    backward = 1 - np.interp(1 - rates, true, false)
+    exact = np.maximum(np.interp(rates, false, true), backward)
+    mechanism = PoissonSampler(100, 0.1, capacity=101).mechanism(1.1, 20)
     gap = largest_true_positive_rate(mechanism, rates, adjacency="zero-out-one") - exact
-    assert np.all(gap > -1e-7)
+    assert np.all(gap > -1e-9)
     assert np.all(gap < 1e-6)
-    area = np.sum(np.diff(found[1], prepend=0) * (found[0] + np.append(0, found[0][:-1])) / 2)
-    assert largest_membership_auc(mechanism, adjacency="zero-out-one") == pytest.approx(
-        area, abs=1e-6
-    )
-    less = sampler.mechanism(noise * math.sqrt(2), num_steps)
+    area = np.sum(np.diff(false, prepend=0) * (true + np.append(0, true[:-1])) / 2)
+    found = largest_membership_auc(mechanism, adjacency="zero-out-one")
+    assert 0 < found - area < 1e-6
+    less = PoissonSampler(100, 0.1, capacity=101).mechanism(1.1 * math.sqrt(2), 20)
     assert largest_membership_auc(less, adjacency="zero-out-one") < area - 0.02
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("rate", "at"), [(0.05, 0.01), (0.3, 0.1)])
+def test_a_rate_of_sampled_steps_is_inverted_as_an_own_convolution_says(rate, at):
+    sampler = PoissonSampler(100, 0.1, capacity=101)
+    noise = calibrated_noise_multiplier(TruePositiveRate(rate, at), sampler=sampler, num_steps=20)
+    true, false = _own_curve(0.1, noise, 20)
+    assert 0 <= rate - np.interp(at, false, true) < 1e-4
+    true, false = _own_curve(0.1, noise / math.sqrt(2), 20)
+    assert np.interp(at, false, true) > rate + 0.02
+
+
 def test_a_composition_of_sampled_and_plain_steps_is_bounded_by_their_losses_together():
-    whole, half = PoissonSampler(40, 1.0), PoissonSampler(40, 0.5, capacity=41)
-    both = Composition((whole.mechanism(3.0, 1), GaussianMechanism(0.4)))
-    assert largest_membership_auc(both, adjacency="zero-out-one") == pytest.approx(
-        norm.cdf(math.hypot(1 / 3, 0.4) / math.sqrt(2))
-    )
+    half = PoissonSampler(40, 0.5, capacity=41)
     mixed = Composition((half.mechanism(3.0, 1), GaussianMechanism(0.4)))
     found = largest_membership_auc(mixed, adjacency="zero-out-one")
-    # Between the areas with the record drawn always, and half of the time in a public way.
-    drawn = norm.cdf(math.hypot(1 / 3, 0.4) / math.sqrt(2))
-    assert norm.cdf(0.4 / math.sqrt(2)) < found < (drawn + norm.cdf(0.4 / math.sqrt(2))) / 2 + 1e-6
+    # Between the areas of the plain step alone, and if half of the draws were public.
+    plain, drawn = norm.cdf(np.array([0.4, math.hypot(1 / 3, 0.4)]) / math.sqrt(2))
+    assert plain < found < (drawn + plain) / 2 + 1e-6
 
 
 def test_a_mechanism_of_several_adjacencies_asks_for_one():
