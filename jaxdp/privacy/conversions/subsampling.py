@@ -1,4 +1,4 @@
-"""Epsilon of Poisson-subsampled Gaussians: the least of several accountants' upper bounds.
+r"""Epsilon of Poisson-subsampled Gaussians: the least of several accountants' upper bounds.
 
 Every step releases a sum of terms clipped to norm C over a Poisson sample, with noise of standard
 deviation `noise_multiplier` times C. Neighbours differ in whether one term is present
@@ -13,6 +13,10 @@ such pair is proved here. The bounds are:
 - privacy loss distributions (dp_accounting): within a few parts in a thousand, on a grid whose step
   follows from the parameters, so that its work is bounded; omitted where it could not be trusted;
 - for several runs, the sum of their epsilons, each at a share of delta.
+
+Privacy loss distributions bound tests too: every event has $P(E) \le \delta(\epsilon) + e^\epsilon
+Q(E)$ for every real epsilon, with $\delta(\epsilon) = \sup_E P(E) - e^\epsilon Q(E)$; for the best
+tests one epsilon gives equality (Neyman and Pearson). No $\delta$ of a dominating pair is smaller.
 """
 
 import collections
@@ -26,7 +30,12 @@ import numpy as np
 from jaxdp.core.checks import concrete
 from jaxdp.core.packages import require_extra
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
-from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
+from jaxdp.privacy.conversions.gaussian import (
+    composed_mu,
+    gaussian_epsilon,
+    gaussian_tradeoff,
+    host_delta,
+)
 
 # Integer orders: their sums have positive terms only.
 _ORDERS = [*range(2, 65), 72, 80, 96, 128, 192, 256, 384, 512, 768, 1024]
@@ -51,8 +60,12 @@ _LARGEST_NOISE = 1e12
 _LARGEST_LOSS = 1e5
 # e to minus this number is far above float64's least.
 _LARGEST_EXPONENT = 600.0
+_TINY = np.finfo(float).tiny
 # The least share taken off delta for failures: a smaller one would be lost in its rounding.
 _LEAST_SHARE = 1e-6
+# A finer grid for trade-off curves, with so many points in the range of a step at least, and so
+# many at most in that of the composition.
+_FINER, _FINE_POINTS, _MOST_FINE_POINTS = 8, 2**14, 2**19
 # Sweeps and plans use the same budgets again.
 _remembered = functools.lru_cache(maxsize=1024)
 # A curve over delta uses one accountant many times; each may hold 2^23 numbers.
@@ -70,6 +83,41 @@ class SampledGaussian(NamedTuple):
     noise_multiplier: Any
     num_steps: int
     failure: float = 0.0
+
+
+class Curve(NamedTuple):
+    r"""A concave bound on a test's true-positive rate: that of mu-GDP, or less by lines.
+
+    Line k is $\delta_k + e^{\epsilon_k}\alpha$, and the least one near the k-th false-positive rate
+    of `levels`, if they are known. An event of probability `failure` adds to all.
+    """
+
+    mu: float
+    failure: float = 0.0
+    epsilons: np.ndarray = np.zeros(0)
+    deltas: np.ndarray = np.zeros(0)
+    levels: np.ndarray | None = None
+
+    def at(self, rates: np.ndarray) -> np.ndarray:
+        """The bound at false-positive rates."""
+        found = 1 - gaussian_tradeoff(self.mu, rates)
+        if len(self.epsilons):
+            near: Any = slice(None)
+            if self.levels is not None:
+                near = np.searchsorted(self.levels, rates)[..., None] + np.arange(-1, 2)
+                near = np.clip(near, 0, len(self.levels) - 1)
+            with np.errstate(over="ignore"):
+                # Without false positives a line says something only if epsilon is finite.
+                rising = np.exp(self.epsilons[near]) * np.maximum(rates, _TINY)[..., None]
+            found = np.minimum(found, (self.deltas[near] + rising).min(axis=-1))
+        return np.minimum(found + self.failure, 1.0)
+
+    @property
+    def advantage(self) -> float:
+        """A bound on the true-positive less the false-positive rate."""
+        with np.errstate(over="ignore"):
+            gains = self.deltas + np.maximum(np.expm1(self.epsilons), 0)
+        return min(1.0, float(np.min(gains, initial=host_delta(self.mu, 0.0))) + self.failure)
 
 
 def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str) -> float:
@@ -99,19 +147,19 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
     sampled = [run for run in together if run.sampling_rate < 1]
     whole = [run for run in together if run.sampling_rate == 1]
     if len(whole) > 1:
-        mu = _unamplified_mu(whole)
+        mu = unamplified_mu(whole)
         whole = [SampledGaussian(1.0, 1 / mu if mu > 0 else math.inf, 1)]
     return *sampled, *whole
 
 
-def _unamplified_mu(runs: Sequence[SampledGaussian]) -> float:
+def unamplified_mu(runs: Sequence[SampledGaussian]) -> float:
     pairs = ((math.sqrt(run.num_steps), run.noise_multiplier) for run in runs)
     return composed_mu(*(root / noise if noise else math.inf for root, noise in pairs))
 
 
 @_remembered
 def _epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) -> float:
-    unamplified = gaussian_epsilon(_unamplified_mu(runs), delta)
+    unamplified = gaussian_epsilon(unamplified_mu(runs), delta)
     if unamplified == 0 or all(run.sampling_rate == 1 for run in runs):
         return unamplified
     # Probability that a record is in any batch at all: beyond it nothing needs to be hidden.
@@ -175,6 +223,33 @@ def _grid_accountant(runs: tuple[SampledGaussian, ...], adjacency: str, step: fl
     return accountant
 
 
+def tradeoff_curves(runs: Sequence[SampledGaussian], adjacency: str) -> tuple[Curve, ...] | None:
+    """Bounds on tests for each order of two neighbours, with the record against without it, and the
+    reverse; None if no grid is trusted.
+    """
+    failure, runs = math.fsum(run.failure for run in runs), _counted_together(runs)
+    mu = unamplified_mu(runs)
+    if mu in (0, math.inf):
+        return (Curve(mu, failure),)
+    step, found = _grid_step(runs, is_fine=True), []
+    if step is None or len(runs) > _MOST_RUNS:
+        return None
+    composed = _grid_accountant(runs, adjacency, step)._pld
+    for losses in (composed._pmf_remove, composed._pmf_add):
+        dense = losses.to_dense_pmf()
+        places = dense._lower_loss + np.arange(dense.size)[::-1]
+        epsilons, masses = places * dense._discretization, dense._probs[::-1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            levels = np.cumsum(masses * np.exp(-epsilons))
+            deltas = dense._infinity_mass + np.cumsum(masses) - np.exp(epsilons) * levels
+        few = (np.abs(epsilons) < _LARGEST_EXPONENT) & (places % (1 + len(places) // 2**16) == 0)
+        deltas += _GRID_ROUNDING * sum(run.num_steps for run in runs)
+        # Rounding may make masses negative.
+        levels = np.maximum.accumulate(levels[few])
+        found.append(Curve(mu, failure, epsilons[few], deltas[few], levels))
+    return tuple(found)
+
+
 def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
     """The run if its largest loss is at least `least`, else one with less noise and no smaller
     epsilon.
@@ -185,7 +260,7 @@ def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
     return run._replace(noise_multiplier=min(run.noise_multiplier, noise))
 
 
-def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
+def _grid_step(runs: tuple[SampledGaussian, ...], is_fine: bool = False) -> float | None:
     """Spacing of the privacy losses, or None if no grid of bounded size resolves them."""
     spreads, largests, reach = [], [], 0.0
     for rate, noise, num_steps, _ in runs:
@@ -211,6 +286,9 @@ def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
     needed = max(needed, reach / _MOST_POINTS_OF_REACH)
     if needed > max(largests) / _LEAST_POINTS:
         return None
+    if is_fine:
+        wanted = min(wanted / _FINER, max(largests) / _FINE_POINTS)
+        needed = max(needed, reach / _MOST_FINE_POINTS)
     return max(wanted, needed, _LEAST_STEP)
 
 
