@@ -5,7 +5,20 @@ deviation `noise_multiplier` times C. Neighbours differ in whether one term is p
 (add-or-remove-one, zero-out-one), so that the sum moves by at most C. The pair N(0, s^2) against (1
 - q) N(0, s^2) + q N(1, s^2), s the noise multiplier, then dominates. Source: Zhu, Dong and Wang
 (2022), Theorem 11, and Theorem 10: pairs that dominate adaptive steps compose. Under replace-one no
-such pair is proved here. The bounds are:
+such pair is proved here.
+
+**k records of one person.** Given the other records' coins, a step adds N(0, s^2 I) to a sum that
+lacks the person's records, or to one with the sum v_S of the drawn subset S of them, and |v_S| is
+at most |S|. The ratio of the two densities is L = sum_S p_S exp(<v_S, x> - |v_S|^2 / 2) in units of
+s, and every divergence of the pair, in either order, is the mean of a convex function of L over
+Gaussian x. Such a mean grows with each covariance <v_S, v_T> (Kahane's convexity inequality, 1985:
+the derivative by it is p_S p_T times the mean of the second derivative and two exponentials). So
+it is largest for parallel vectors of length |S|, and the pair N(0, s^2) against
+sum_j Binomial(k, q)(j) N(j, s^2) dominates, whatever directions a person's terms have. It is the
+pair of Ganesh (2024), arXiv 2401.10294. By the same inequality it is dominated by one record of
+norm k that is drawn if any of the k is, and by k that are always drawn.
+
+The bounds are:
 
 - every record in every batch: exact, and finite for any noise. Subsampling mixes it with a
   mechanism that sees nothing of the record, and mixing never adds privacy loss;
@@ -22,6 +35,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
+from jaxtyping import Float
 
 from jaxdp.core.checks import concrete
 from jaxdp.core.packages import require_extra
@@ -43,6 +58,10 @@ _POINTS_OF_SPREAD, _LEAST_POINTS, _MOST_POINTS = 16, 1100, 2**18
 # Most grid points in the ranges of all runs, enough and most in that of their composition.
 _MOST_POINTS_OF_ALL, _POINTS_OF_REACH, _MOST_POINTS_OF_REACH = 2**21, 2**21, 2**23
 _MOST_STEPS, _MOST_RUNS = 10**6, 64
+# More records of a person are accounted for as one of a larger norm.
+_MOST_RECORDS = 200
+# Noise beyond so many standard deviations, and terms of mass below e^-53, are infinite losses.
+_REACH, _LOG_MASS, _NEWTON_STEPS, _BLOCK = 10.0, 53.0, 60, 2**20
 # Least spacing at which a step's rounding is small against its probabilities.
 _LEAST_STEP = 1e-8
 # More noise is treated as this much.
@@ -63,13 +82,26 @@ class SampledGaussian(NamedTuple):
     """A run of noisy sums over Poisson samples of terms of norm at most 1.
 
     A `sampling_rate` of 1 is a Gaussian mechanism. Nothing is claimed of an event of probability
-    `failure`, which adds to delta.
+    `failure`, which adds to delta. Neighbours differ in `records_per_person` terms.
     """
 
     sampling_rate: float
     noise_multiplier: Any
     num_steps: int
     failure: float = 0.0
+    records_per_person: int = 1
+
+    @property
+    def as_one_record(self) -> "SampledGaussian":
+        """A dominating run in which a person is one record of a larger norm."""
+        count, rate = self.records_per_person, self.sampling_rate
+        if count == 1:
+            return self
+        drawn = 1.0 if rate == 1 else -math.expm1(count * math.log1p(-rate)) * (1 + 1e-15)
+        noise = self.noise_multiplier / count * (1 - 1e-15)
+        return self._replace(
+            sampling_rate=min(1.0, drawn), noise_multiplier=noise, records_per_person=1
+        )
 
 
 def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str) -> float:
@@ -93,9 +125,11 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
     """One run for each rate and noise, sorted; all Gaussian mechanisms as one."""
     counts = collections.Counter()
     for run in runs:
-        counts[run.sampling_rate, run.noise_multiplier] += run.num_steps
+        if run.sampling_rate == 1 or run.records_per_person > _MOST_RECORDS:
+            run = run.as_one_record
+        counts[run.sampling_rate, run.noise_multiplier, run.records_per_person] += run.num_steps
     kinds = sorted(counts.items())
-    together = [SampledGaussian(rate, noise, count) for (rate, noise), count in kinds]
+    together = [SampledGaussian(*kind[:2], count, 0.0, kind[2]) for kind, count in kinds]
     sampled = [run for run in together if run.sampling_rate < 1]
     whole = [run for run in together if run.sampling_rate == 1]
     if len(whole) > 1:
@@ -105,7 +139,8 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
 
 
 def _unamplified_mu(runs: Sequence[SampledGaussian]) -> float:
-    pairs = ((math.sqrt(run.num_steps), run.noise_multiplier) for run in runs)
+    ones = (run.as_one_record for run in runs)
+    pairs = ((math.sqrt(run.num_steps), run.noise_multiplier) for run in ones)
     return composed_mu(*(root / noise if noise else math.inf for root, noise in pairs))
 
 
@@ -115,12 +150,13 @@ def _epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) ->
     if unamplified == 0 or all(run.sampling_rate == 1 for run in runs):
         return unamplified
     # Probability that a record is in any batch at all: beyond it nothing needs to be hidden.
-    rates = ((run.num_steps, run.sampling_rate) for run in runs)
+    ones = tuple(run.as_one_record for run in runs)
+    rates = ((run.num_steps, run.sampling_rate) for run in ones)
     left_out = sum(n * math.log1p(-rate) if rate < 1 else -math.inf for n, rate in rates)
     if delta >= -math.expm1(left_out):
         return 0.0
     arguments = runs, delta, adjacency
-    bounds = [unamplified, renyi_epsilon(*arguments), grid_epsilon(*arguments)]
+    bounds = [unamplified, renyi_epsilon(ones, delta, adjacency), grid_epsilon(*arguments)]
     if 1 < len(runs) <= _MOST_RUNS:
         share = delta / len(runs)
         bounds.append(math.fsum(_epsilon((run,), share, adjacency) for run in runs))
@@ -155,30 +191,119 @@ def grid_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str
     trusted = delta - _GRID_ROUNDING * sum(run.num_steps for run in runs)
     if step is None or trusted < delta / 2 or len(runs) > _MOST_RUNS:
         return math.inf
-    accountant = _grid_accountant(runs, adjacency, step)
+    losses = _grid_distribution(runs, adjacency, step)
     with np.errstate(over="ignore"):
-        epsilon = float(accountant.get_epsilon(trusted))
+        epsilon = float(losses.get_epsilon_for_delta(trusted))
     if epsilon < _LARGEST_EXPONENT:
         return epsilon
-    # At such losses the accountant's sums of e^-loss have lost their digits.
+    # At such losses the sums of e^-loss have lost their digits.
     return largest_within(
-        lambda epsilon: -log_excess(accountant.get_delta(epsilon), trusted), strictly=True
+        lambda epsilon: -log_excess(losses.get_delta_for_epsilon(epsilon), trusted), strictly=True
     ) * (1 + 1e-12)
 
 
 @_kept
-def _grid_accountant(runs: tuple[SampledGaussian, ...], adjacency: str, step: float) -> Any:
+def _grid_distribution(runs: tuple[SampledGaussian, ...], adjacency: str, step: float) -> Any:
+    """The privacy loss distribution of all runs together, rounded up to multiples of `step`."""
     accounting = _dp_accounting()
-    accountant = accounting.pld.PLDAccountant(_relation(accounting, adjacency), step)
+    distributions = accounting.pld.privacy_loss_distribution
+    composed = distributions.identity(step)
     for run in runs:
-        accountant.compose(_event(accounting, _with_losses_up_to(_LEAST_POINTS * step, run)))
-    return accountant
+        run = _with_losses_up_to(_LEAST_POINTS * step, run)
+        if run.records_per_person > 1:
+            mixture = _Mixture.of(run)
+            both = (mixture.pmf(accounting, step, sign) for sign in (1, -1))
+            one = distributions.PrivacyLossDistribution(*both)
+        else:
+            one = distributions.from_gaussian_mechanism(
+                run.noise_multiplier,
+                value_discretization_interval=step,
+                sampling_prob=run.sampling_rate,
+                neighboring_relation=_relation(accounting, adjacency),
+            )
+        composed = composed.compose(one.self_compose(run.num_steps))
+    return composed
+
+
+class _Mixture(NamedTuple):
+    """The density of a step's sum with a person's k records, in standard deviations of its noise.
+
+    dp_accounting has such mixtures, but the tolerance of its inverse losses may lower delta.
+    """
+
+    weights: Float[np.ndarray, " terms"]
+    shifts: Float[np.ndarray, " terms"]
+
+    @classmethod
+    def of(cls, run: SampledGaussian) -> "_Mixture":
+        count, rate, noise = run.records_per_person, run.sampling_rate, run.noise_multiplier
+        coins = [np.array([1 - rate, rate])] * count
+        shifts = np.arange(count + 1) / min(max(noise, 1e-6), _LARGEST_NOISE)
+        return cls(functools.reduce(np.convolve, coins), shifts)
+
+    @property
+    def highest(self) -> float:
+        """A place that the mixture exceeds with a probability below 1e-20."""
+        with np.errstate(divide="ignore"):
+            left = np.log(self.weights) + _LOG_MASS
+        return float((self.shifts + np.sqrt(2 * np.maximum(left, 0)))[left > 0].max())
+
+    def losses(self, places: Any) -> tuple[Any, Any]:
+        """The logarithm of the density over that of N(0, 1), and its slope."""
+        with np.errstate(divide="ignore"):
+            exponents = self.shifts * (np.asarray(places)[..., None] - self.shifts / 2)
+            exponents += np.log(self.weights)
+        largest = exponents.max(axis=-1)
+        terms = np.exp(exponents - largest[..., None])
+        total = terms.sum(axis=-1)
+        return np.log(total) + largest, terms @ self.shifts / total
+
+    def deltas(self, epsilons: Float[np.ndarray, " n"], sign: int) -> Float[np.ndarray, " n"]:
+        """Hockey-stick divergences from N(0, 1), or for sign -1 of N(0, 1) from the mixture."""
+        known = np.linspace(-_REACH, self.highest, 2**12)
+        places = np.interp(sign * epsilons, self.losses(known)[0], known)
+        gaps, left = np.zeros(len(places)), np.full(len(places), True)
+        # The loss is convex and increases: after one step Newton's method comes from the right.
+        for _ in range(_NEWTON_STEPS):
+            found, slopes = self.losses(places)
+            gaps = found - sign * epsilons
+            with np.errstate(divide="ignore", invalid="ignore"):
+                moved = places - gaps / slopes
+            left = (moved > -_REACH) & (moved < self.highest)
+            if np.all(np.abs(gaps[left]) <= 1e-15 * (1 + np.abs(epsilons[left]))):
+                break
+            places = np.where(np.isfinite(moved), np.clip(moved, -_REACH, self.highest), places)
+        mixed = scipy.special.ndtr(sign * (self.shifts - places[:, None])) @ self.weights
+        alone = scipy.special.ndtr(-sign * places)
+        first, second = (mixed, alone)[::sign]
+        with np.errstate(divide="ignore"):
+            found = first - np.exp(np.minimum(epsilons + np.log(second), 0))
+        # An epsilon beside the place's own changes delta by no more than this.
+        found += np.where(left, 2 * np.abs(gaps) * first, 0)
+        return np.clip(found, np.maximum(0, -np.expm1(np.minimum(epsilons, 0))), 1)
+
+    def pmf(self, accounting: Any, step: float, sign: int) -> Any:
+        """The losses of one step, rounded up to multiples of `step`; see `deltas` for the sign."""
+        ends = sign * self.losses([-_REACH, self.highest if sign > 0 else _REACH])[0]
+        first, last = math.floor(ends.min() / step), math.ceil(ends.max() / step)
+        grid = np.arange(first, last + 1) * step
+        blocks = np.array_split(grid, -(-len(grid) * len(self.shifts) // _BLOCK))
+        deltas = np.concatenate([self.deltas(block, sign) for block in blocks])
+        deltas = np.maximum.accumulate(deltas[::-1])[::-1]
+        create = accounting.pld.pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap
+        return create(step, first, last, deltas)
 
 
 def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
     """The run if its largest loss is at least `least`, else one with less noise and no smaller
     epsilon.
     """
+    if run.records_per_person > 1:
+        while (share := _scales(run)[0] / least) < 1:
+            # Large noise and small losses are inversely proportional.
+            noise = run.noise_multiplier * min(max(share, 1e-3), 1 - 1e-9)
+            run = run._replace(noise_multiplier=noise)
+        return run
     unsampled = _mixed(1 / run.sampling_rate, least)
     # Solves 10 / s + 1 / (2 s^2) = unsampled.
     noise = (10 + math.sqrt(100 + 2 * unsampled)) / (2 * unsampled)
@@ -188,13 +313,8 @@ def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
 def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
     """Spacing of the privacy losses, or None if no grid of bounded size resolves them."""
     spreads, largests, reach = [], [], 0.0
-    for rate, noise, num_steps, _ in runs:
-        precision = 1 / min(max(noise, 1e-6), _LARGEST_NOISE)
-        # Ten standard deviations hold all but e^-50 of the noise.
-        largest = _mixed(rate, 10 * precision + precision**2 / 2)
-        spread = min(rate * math.sqrt(math.expm1(min(precision**2, 100))), precision)
-        # The rare and large losses of steps that draw the record.
-        drawn = math.sqrt(rate) * _mixed(rate, precision + precision**2 / 2)
+    for run in runs:
+        num_steps, (largest, spread, drawn) = run.num_steps, _scales(run)
         variance = num_steps * max(spread, drawn) ** 2
         # dp_accounting keeps all but 1e-15 of a composition, by Chernoff bounds of these orders.
         order = min(max(math.sqrt(70 / variance), 0.5 / largest), 10 / largest)
@@ -212,6 +332,24 @@ def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
     if needed > max(largests) / _LEAST_POINTS:
         return None
     return max(wanted, needed, _LEAST_STEP)
+
+
+def _scales(run: SampledGaussian) -> tuple[float, float, float]:
+    """The largest loss of a step, the loss's spread, and that of steps that draw a record."""
+    rate, noise, _, _, count = run
+    precision = 1 / min(max(noise, 1e-6), _LARGEST_NOISE)
+    if count > 1:
+        weights, shifts = mixture = _Mixture.of(run)
+        places = np.linspace(-_REACH, _REACH, 2**10)
+        chances = np.exp(-(places**2) / 2)
+        spread = math.sqrt(np.cov(mixture.losses(places)[0], aweights=chances, ddof=0))
+        drawn = math.sqrt(weights[1:] @ mixture.losses(shifts[1:] + 1)[0] ** 2)
+        return float(mixture.losses(mixture.highest)[0]), spread, drawn
+    # Ten standard deviations hold all but e^-50 of the noise.
+    largest = _mixed(rate, 10 * precision + precision**2 / 2)
+    spread = min(rate * math.sqrt(math.expm1(min(precision**2, 100))), precision)
+    # The rare and large losses of steps that draw the record.
+    return largest, spread, math.sqrt(rate) * _mixed(rate, precision + precision**2 / 2)
 
 
 def _mixed(rate: float, loss: float) -> float:
