@@ -32,6 +32,8 @@ class Cost(AbstractExplained, eqx.Module):
         is_certified: True if the guarantee holds in machine arithmetic; otherwise it holds for
             exact normal noise, which floating-point noise simulates.
         assumptions: sentences on what the guarantee needs and leaves out.
+        records_per_person: number k of records in which neighbours differ: 1 for one record, more
+            for a person with at most k.
 
     Example:
         >>> import jaxdp
@@ -48,13 +50,20 @@ class Cost(AbstractExplained, eqx.Module):
     adjacency: str = eqx.field(static=True)
     is_certified: bool = eqx.field(static=True)
     assumptions: tuple[str, ...] = eqx.field(static=True)
+    records_per_person: int = eqx.field(static=True, default=1)
+
+    @property
+    def unit(self) -> str:
+        """The unit of privacy, in words."""
+        count = self.records_per_person
+        return "one record" if count == 1 else f"a person with at most {count} records"
 
     def __str__(self):
         if not self._is_plain:
             return repr(self)
         strong = [f"{self.mu:.4g}-GDP"] if self.mu is not None else []
         strong += [f"{self.zcdp:.4g}-zCDP"] if self.zcdp is not None else []
-        text = f"privacy: ({_rounded_up(float(self.epsilon))}, {self.delta:g})-DP"
+        text = f"privacy of {self.unit}: ({_rounded_up(float(self.epsilon))}, {self.delta:g})-DP"
         if strong:
             text += f" from {', '.join(strong)}"
         text += f"; {self.adjacency}; {'certified' if self.is_certified else 'simulated'} noise"
@@ -79,18 +88,22 @@ class Cost(AbstractExplained, eqx.Module):
             Row("mu", in_words(self.mu, 0), "Gaussian DP"),
             Row("zcdp", in_words(self.zcdp, 0), "zero-concentrated DP"),
             Row("published_epsilon", in_words(self.published_epsilon, 0), "stated by the paper"),
+            Row("unit", self.unit, "in which neighbours differ"),
             Row("adjacency", self.adjacency, "who the neighbours are"),
             Row("noise", noise, "whether it holds in the arithmetic of the machine"),
         )
         return Explanation("Privacy cost", rows, self.assumptions)
 
 
-def account(thing: Any, *, delta: Any) -> Cost:
+def account(thing: Any, *, delta: Any, records_per_person: int = 1) -> Cost:
     """The privacy cost of an algorithm, or of anything else that has a `release()`.
 
     Args:
         thing: an algorithm or a `Release`.
         delta: number in (0, 1).
+        records_per_person: largest number k of records of one person, public; default 1, the cost
+            for one record. It is k mu for Gaussian DP; for Poisson batches it is computed from
+            mixtures of Gaussians, which takes the drawn number of a person's records into account.
 
     Returns:
         The cost at delta: floats for a concrete release, arrays for a traced one.
@@ -112,7 +125,7 @@ def account(thing: Any, *, delta: Any) -> Cost:
     if np.ndim(delta):
         raise ValueError(f"expected one delta, got shape {np.shape(delta)}; use vmap over account")
     check_delta(delta)
-    thing = release_of(thing)
+    thing = release_of(thing).for_groups(records_per_person)
     warn_of_large_delta(delta, thing.num_records, stacklevel=2)
     return cost_of(thing, delta)
 
@@ -141,6 +154,7 @@ def cost_of(thing: Release, delta: Any) -> Cost:
             *mechanism.assumptions,
             *thing.assumptions,
         ),
+        records_per_person=thing.records_per_person,
     )
 
 

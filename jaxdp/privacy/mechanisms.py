@@ -9,14 +9,17 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import concrete, require_kind
+from jaxdp.core.checks import concrete, require_count, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
 from jaxdp.privacy.arguments import host_scalar
+from jaxdp.privacy.conversions.bisection import largest_within
 from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
 from jaxdp.privacy.conversions.subsampling import SampledGaussian, composed_epsilon
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon
 
 _Scalar = float | Float[Array, ""]
+# Smaller shares of delta are not tried.
+_LEAST_SHARE = 1e-200
 
 
 class Proved(NamedTuple):
@@ -53,6 +56,10 @@ class AbstractMechanism(eqx.Module):
     def epsilon(self, delta: Any, adjacency: str) -> Any:
         """The smallest proved epsilon at delta; infinite if there is none."""
 
+    def for_groups(self, records_per_person: int) -> "AbstractMechanism":
+        """The mechanism if neighbours differ in up to k records, all those of one person."""
+        return GroupPrivacy(self, records_per_person)
+
 
 def require_mechanism(name: str, mechanism: Any) -> None:
     """Raise TypeError unless the argument is a mechanism."""
@@ -63,7 +70,9 @@ def require_mechanism(name: str, mechanism: Any) -> None:
 class GaussianMechanism(AbstractMechanism):
     """A Gaussian mechanism, or anything else that is proved mu-GDP.
 
-    A mu-GDP mechanism is also (mu^2/2)-zCDP. Source: Bun and Steinke (2016), Proposition 1.6.
+    A mu-GDP mechanism is also (mu^2/2)-zCDP. Source: Bun and Steinke (2016), Proposition 1.6. For k
+    records of a person it is k mu-GDP. Source: Dong, Roth and Su (2022), Theorem 2.14, for any
+    mechanism; parallel terms of a sum attain it.
 
     Args:
         mu: sensitivity under the release's adjacency over the noise's standard deviation, >= 0;
@@ -100,9 +109,15 @@ class GaussianMechanism(AbstractMechanism):
     def epsilon(self, delta, adjacency):
         return gaussian_epsilon(self.mu, delta)
 
+    def for_groups(self, records_per_person):
+        return GaussianMechanism(_times(records_per_person, self.mu))
+
 
 class ZeroConcentrated(AbstractMechanism):
-    """A z-zCDP release, z >= 0: Renyi divergences of order alpha are at most alpha z."""
+    """A z-zCDP release, z >= 0: Renyi divergences of order alpha are at most alpha z.
+
+    For k records of a person it is k^2 z-zCDP. Source: Bun and Steinke (2016), Proposition 1.9.
+    """
 
     zcdp: _Scalar = eqx.field(converter=lambda value: host_scalar("zcdp", value))
 
@@ -121,6 +136,9 @@ class ZeroConcentrated(AbstractMechanism):
 
     def epsilon(self, delta, adjacency):
         return zcdp_epsilon(self.zcdp, delta)
+
+    def for_groups(self, records_per_person):
+        return ZeroConcentrated(_times(records_per_person**2, self.zcdp))
 
 
 class Composition(AbstractMechanism):
@@ -189,6 +207,12 @@ class Composition(AbstractMechanism):
         epsilons = [part.epsilon(share, adjacency) for part in alone]
         return _sum(epsilons + ([composed_epsilon(runs, share, adjacency)] if runs else []))
 
+    def for_groups(self, records_per_person):
+        parts = tuple(part.for_groups(records_per_person) for part in self.mechanisms)
+        if any(isinstance(part, GroupPrivacy) for part in parts):
+            return GroupPrivacy(self, records_per_person)
+        return Composition(parts)
+
     @property
     def _parts(self) -> list[AbstractMechanism]:
         nested = (
@@ -224,6 +248,68 @@ class Unproved(AbstractMechanism):
 
     def epsilon(self, delta, adjacency):
         return math.inf
+
+    def for_groups(self, records_per_person):
+        return self
+
+
+class GroupPrivacy(AbstractMechanism):
+    r"""Any mechanism on neighbours that differ in up to k records.
+
+    If a mechanism is $(\epsilon, \delta)$-DP for one record, it is $(k\epsilon, \delta
+    \sum_{i<k} e^{i\epsilon})$-DP for k of them, by a chain of k neighbours. Source: Dwork and Roth
+    (2014), Theorem 2.2, with the sum in Vadhan (2017), Lemma 2.2.
+
+    Args:
+        mechanism: mechanism with a proved cost for one record.
+        records_per_person: largest number k >= 1 of records.
+    """
+
+    mechanism: AbstractMechanism
+    records_per_person: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        require_mechanism("mechanism", self.mechanism)
+        require_count("records_per_person", self.records_per_person)
+
+    @property
+    def adjacencies(self):
+        return self.mechanism.adjacencies
+
+    @property
+    def assumptions(self):
+        return self.mechanism.assumptions
+
+    def epsilon(self, delta, adjacency):
+        if concrete(delta) is None:
+            raise TypeError("expected a concrete delta for k records, got a traced one")
+        count, of_one = (
+            self.records_per_person,
+            lambda share: self.mechanism.epsilon(share, adjacency),
+        )
+
+        def excess(share):
+            epsilon = float(of_one(share))
+            return math.log(share / float(delta)) + log_growth(count, epsilon)
+
+        share = largest_within(excess, _LEAST_SHARE * float(delta), float(delta))
+        return count * of_one(min(share, float(delta))) * (1 + 1e-12) if share > 0 else math.inf
+
+
+def log_growth(count: int, epsilon: float) -> float:
+    """An upper bound on log(1 + e^epsilon + ... + e^((count - 1) epsilon))."""
+    if epsilon == 0 or count == 1:
+        return math.log(count) * (1 + 1e-12)
+    if epsilon == math.inf:
+        return math.inf
+    rest = math.log(-math.expm1(-count * epsilon)) - math.log(-math.expm1(-epsilon))
+    return ((count - 1) * epsilon + rest) * (1 + 1e-12)
+
+
+def _times(count: int, value: Any) -> Any:
+    """The product, rounded up if it is not traced."""
+    product = count * value
+    return product if concrete(value) is None else math.nextafter(float(product), math.inf)
 
 
 def _sum(values: Sequence[Any]) -> Any:

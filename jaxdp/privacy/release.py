@@ -1,6 +1,7 @@
 """Releases: public values and what is proved about them, as data that an accountant reads."""
 
 import abc
+import dataclasses
 import math
 from typing import Any
 
@@ -12,7 +13,12 @@ from jaxdp.core.checks import concrete, described, require_count, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
 from jaxdp.privacy.arguments import check_delta, host_scalar
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon_published
-from jaxdp.privacy.mechanisms import AbstractMechanism, Composition, require_mechanism
+from jaxdp.privacy.mechanisms import (
+    AbstractMechanism,
+    Composition,
+    Unproved,
+    require_mechanism,
+)
 
 _Scalar = float | Float[Array, ""]
 
@@ -73,6 +79,8 @@ class Release(eqx.Module):
             exact normal noise, which floating-point noise simulates.
         num_records: n, a public lower bound on the number of records, or None (default) if unknown;
             `account` warns of a delta of at least 1/n.
+        records_per_person: largest number of records in which neighbours differ, all of one person;
+            default 1. `num_records` is then a bound on the number of persons.
 
     Raises:
         ValueError: the mechanism is not proved for the adjacency.
@@ -92,6 +100,7 @@ class Release(eqx.Module):
     published: AbstractClaim | None = None
     is_certified: bool = eqx.field(static=True, default=False)
     num_records: int | None = eqx.field(static=True, default=None)
+    records_per_person: int = eqx.field(static=True, default=1)
 
     def __check_init__(self):
         require_kind("what", self.what, str, "a text")
@@ -103,10 +112,36 @@ class Release(eqx.Module):
             raise ValueError(f"expected adjacency to be one of {ADJACENCIES}, got {self.adjacency}")
         if self.num_records is not None:
             require_count("num_records", self.num_records)
+        require_count("records_per_person", self.records_per_person)
         proved = self.mechanism.adjacencies
         if self.adjacency not in proved:
             wanted = f"{type(self.mechanism).__name__} is proved ({', '.join(proved)})"
             raise ValueError(f"expected an adjacency for which {wanted}, got {self.adjacency}")
+
+    def for_groups(self, records_per_person: int) -> "Release":
+        """The statement about a person with at most k records, without the paper's claim."""
+        count = require_count("records_per_person", records_per_person)
+        if count == 1 or self.records_per_person > 1:
+            if count not in (1, self.records_per_person):
+                raise ValueError(
+                    f"expected records_per_person=1 for a release that is about a person with at "
+                    f"most {self.records_per_person} records already, got {count}"
+                )
+            return self
+        mechanism, n = self.mechanism.for_groups(count), self.num_records
+        if self.adjacency not in mechanism.adjacencies:
+            covered = " or ".join(mechanism.adjacencies)
+            mechanism = Unproved(
+                f"several records of a person are accounted for under {covered}, not "
+                f"{self.adjacency}"
+            )
+        return dataclasses.replace(
+            self,
+            mechanism=mechanism,
+            published=None,
+            num_records=None if n is None else -(-n // count),
+            records_per_person=count,
+        )
 
 
 def release_of(thing: Any, name: str = "thing") -> Release:
@@ -132,7 +167,8 @@ def compose(*things: Any) -> Release:
         One release with the parts' joint cost, for `jaxdp.account`.
 
     Raises:
-        ValueError: the parts have different adjacencies, so no common guarantee follows.
+        ValueError: the parts have different adjacencies, or are about one record and about a
+            person, so no common guarantee follows.
 
     Example:
         >>> import jaxdp
@@ -147,6 +183,9 @@ def compose(*things: Any) -> Release:
     if len(adjacencies) != 1:
         came = ", ".join(adjacencies) or "none"
         raise ValueError(f"expected releases with one adjacency, got {came}")
+    counts = {release.records_per_person for release in releases}
+    if len(counts) != 1:
+        raise ValueError(f"expected releases with one records_per_person, got {sorted(counts)}")
     lines = [line for release in releases for line in release.assumptions]
     sizes = [release.num_records for release in releases if release.num_records is not None]
     return Release(
@@ -156,4 +195,5 @@ def compose(*things: Any) -> Release:
         assumptions=tuple(dict.fromkeys(lines)),
         is_certified=all(release.is_certified for release in releases),
         num_records=max(sizes, default=None),
+        records_per_person=counts.pop(),
     )

@@ -129,16 +129,16 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
             run = run.as_one_record
         counts[run.sampling_rate, run.noise_multiplier, run.records_per_person] += run.num_steps
     kinds = sorted(counts.items())
-    together = [SampledGaussian(*kind[:2], count, 0.0, kind[2]) for kind, count in kinds]
+    together = [SampledGaussian(rate, noise, num, 0.0, k) for (rate, noise, k), num in kinds]
     sampled = [run for run in together if run.sampling_rate < 1]
     whole = [run for run in together if run.sampling_rate == 1]
     if len(whole) > 1:
-        mu = _unamplified_mu(whole)
+        mu = unamplified_mu(whole)
         whole = [SampledGaussian(1.0, 1 / mu if mu > 0 else math.inf, 1)]
     return *sampled, *whole
 
 
-def _unamplified_mu(runs: Sequence[SampledGaussian]) -> float:
+def unamplified_mu(runs: Sequence[SampledGaussian]) -> float:
     ones = (run.as_one_record for run in runs)
     pairs = ((math.sqrt(run.num_steps), run.noise_multiplier) for run in ones)
     return composed_mu(*(root / noise if noise else math.inf for root, noise in pairs))
@@ -146,7 +146,7 @@ def _unamplified_mu(runs: Sequence[SampledGaussian]) -> float:
 
 @_remembered
 def _epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) -> float:
-    unamplified = gaussian_epsilon(_unamplified_mu(runs), delta)
+    unamplified = gaussian_epsilon(unamplified_mu(runs), delta)
     if unamplified == 0 or all(run.sampling_rate == 1 for run in runs):
         return unamplified
     # Probability that a record is in any batch at all: beyond it nothing needs to be hidden.
@@ -191,38 +191,29 @@ def grid_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str
     trusted = delta - _GRID_ROUNDING * sum(run.num_steps for run in runs)
     if step is None or trusted < delta / 2 or len(runs) > _MOST_RUNS:
         return math.inf
-    losses = _grid_distribution(runs, adjacency, step)
+    accountant = _grid_accountant(runs, adjacency, step)
     with np.errstate(over="ignore"):
-        epsilon = float(losses.get_epsilon_for_delta(trusted))
+        epsilon = float(accountant.get_epsilon(trusted))
     if epsilon < _LARGEST_EXPONENT:
         return epsilon
-    # At such losses the sums of e^-loss have lost their digits.
+    # At such losses the accountant's sums of e^-loss have lost their digits.
     return largest_within(
-        lambda epsilon: -log_excess(losses.get_delta_for_epsilon(epsilon), trusted), strictly=True
+        lambda epsilon: -log_excess(accountant.get_delta(epsilon), trusted), strictly=True
     ) * (1 + 1e-12)
 
 
 @_kept
-def _grid_distribution(runs: tuple[SampledGaussian, ...], adjacency: str, step: float) -> Any:
-    """The privacy loss distribution of all runs together, rounded up to multiples of `step`."""
+def _grid_accountant(runs: tuple[SampledGaussian, ...], adjacency: str, step: float) -> Any:
     accounting = _dp_accounting()
-    distributions = accounting.pld.privacy_loss_distribution
-    composed = distributions.identity(step)
+    accountant = accounting.pld.PLDAccountant(_relation(accounting, adjacency), step)
     for run in runs:
         run = _with_losses_up_to(_LEAST_POINTS * step, run)
-        if run.records_per_person > 1:
-            mixture = _Mixture.of(run)
-            both = (mixture.pmf(accounting, step, sign) for sign in (1, -1))
-            one = distributions.PrivacyLossDistribution(*both)
+        if run.records_per_person == 1:
+            accountant.compose(_event(accounting, run))
         else:
-            one = distributions.from_gaussian_mechanism(
-                run.noise_multiplier,
-                value_discretization_interval=step,
-                sampling_prob=run.sampling_rate,
-                neighboring_relation=_relation(accounting, adjacency),
-            )
-        composed = composed.compose(one.self_compose(run.num_steps))
-    return composed
+            one = _Mixture.of(run).distribution(accounting, step)
+            accountant._pld = accountant._pld.compose(one.self_compose(run.num_steps))
+    return accountant
 
 
 class _Mixture(NamedTuple):
@@ -282,16 +273,19 @@ class _Mixture(NamedTuple):
         found += np.where(left, 2 * np.abs(gaps) * first, 0)
         return np.clip(found, np.maximum(0, -np.expm1(np.minimum(epsilons, 0))), 1)
 
-    def pmf(self, accounting: Any, step: float, sign: int) -> Any:
-        """The losses of one step, rounded up to multiples of `step`; see `deltas` for the sign."""
-        ends = sign * self.losses([-_REACH, self.highest if sign > 0 else _REACH])[0]
-        first, last = math.floor(ends.min() / step), math.ceil(ends.max() / step)
-        grid = np.arange(first, last + 1) * step
-        blocks = np.array_split(grid, -(-len(grid) * len(self.shifts) // _BLOCK))
-        deltas = np.concatenate([self.deltas(block, sign) for block in blocks])
-        deltas = np.maximum.accumulate(deltas[::-1])[::-1]
-        create = accounting.pld.pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap
-        return create(step, first, last, deltas)
+    def distribution(self, accounting: Any, step: float) -> Any:
+        """The privacy losses of one step in both orders, rounded up to multiples of `step`."""
+        both = []
+        for sign in (1, -1):
+            ends = sign * self.losses([-_REACH, self.highest if sign > 0 else _REACH])[0]
+            first, last = math.floor(ends.min() / step), math.ceil(ends.max() / step)
+            grid = np.arange(first, last + 1) * step
+            blocks = np.array_split(grid, -(-len(grid) * len(self.shifts) // _BLOCK))
+            deltas = np.concatenate([self.deltas(block, sign) for block in blocks])
+            deltas = np.maximum.accumulate(deltas[::-1])[::-1]
+            create = accounting.pld.pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap
+            both.append(create(step, first, last, deltas))
+        return accounting.pld.privacy_loss_distribution.PrivacyLossDistribution(*both)
 
 
 def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
