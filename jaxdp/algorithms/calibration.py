@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm, as_length
 from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.arrays import as_wide_float, in_numpy
-from jaxdp.core.checks import concrete, require_positive
+from jaxdp.core.checks import concrete, require_count, require_positive
 from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.calibration import gaussian_noise_std
@@ -30,10 +30,16 @@ ROUNDING = 1e-15
 _TRACED_MARGIN_OF_SIGMA = {4: 2e-6, 8: 1e-14}
 
 
-def largest_rho(epsilon: Any, delta: Any) -> Any:
-    """The largest rho whose rho-GDP is (epsilon, delta)-DP, rounded down (traced: by 0.2 %)."""
+def largest_rho(epsilon: Any, delta: Any, records_per_person: int = 1) -> Any:
+    """The largest rho whose rho-GDP is (epsilon, delta)-DP, rounded down (traced: by 0.2 %).
+
+    For a person with up to k records it is 1/k of that for one record.
+    """
     check_budget(epsilon, delta)
+    count = require_count("records_per_person", records_per_person)
     rho = gaussian_mu(epsilon, delta)
+    # Down by two roundings, which the account may round up.
+    rho = rho if count == 1 else rho / count * (1 - 2**-51)
     known = concrete(rho)
     if known is None:
         return rho * (1 - _TRACED_MARGIN_OF_RHO[rho.dtype.itemsize])

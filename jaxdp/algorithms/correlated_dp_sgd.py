@@ -16,7 +16,7 @@ from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.arrays import as_wide_float, in_numpy
 from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE
-from jaxdp.privacy.arguments import warn_of_large_delta
+from jaxdp.privacy.arguments import persons, warn_of_large_delta
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.strategies import check_strategy, is_strategy, longest_column_of, noise_mixing
@@ -101,6 +101,7 @@ class CorrelatedDPSGD(AbstractRhoPass):
         clip_scale: ArrayLike,
         batch_size: int,
         strategy: Float[Any, "steps steps"],
+        records_per_person: int = 1,
     ) -> "CorrelatedDPSGD":
         """The algorithm with the least noise for which all iterates are proved (epsilon, delta)-DP.
 
@@ -110,13 +111,14 @@ class CorrelatedDPSGD(AbstractRhoPass):
         Args:
             epsilon, delta: the budget; epsilon > 0 and finite, delta in (0, 1).
             rates, clip_scale, batch_size, strategy: see the constructor.
+            records_per_person: largest number of records of one person, public; default 1.
 
         Warns:
             UserWarning: delta is at least one over the number of samples.
         """
-        rho = largest_rho(epsilon, delta)
+        rho = largest_rho(epsilon, delta, records_per_person)
         found = cls(rates, clip_scale, rho, batch_size=batch_size, strategy=strategy)
-        warn_of_large_delta(delta, found.num_records, stacklevel=2)
+        warn_of_large_delta(delta, persons(found.num_records, records_per_person), stacklevel=2)
         return found
 
     @property

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxdp.core.checks import concrete, host_number
-from jaxdp.privacy.arguments import check_budget, check_non_negative, warn_of_large_delta
+from jaxdp.core.checks import concrete, host_number, require_count
+from jaxdp.privacy.arguments import check_budget, check_non_negative, persons, warn_of_large_delta
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp
+from jaxdp.privacy.mechanisms import AbstractMechanism
 
 # Margin for the rounding of a concrete calibration and its account.
 _MARGIN = 1e-10
@@ -71,7 +72,12 @@ def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: 
 
 
 def calibrated_noise_multiplier(
-    epsilon: float, delta: float, *, sampler: AbstractSampler, num_steps: int
+    epsilon: float,
+    delta: float,
+    *,
+    sampler: AbstractSampler,
+    num_steps: int,
+    records_per_person: int = 1,
 ) -> float:
     """A noise multiplier at which noisy sums over a sampler's batches are (epsilon, delta)-DP.
 
@@ -83,6 +89,7 @@ def calibrated_noise_multiplier(
         delta: number in (0, 1).
         sampler: sampler of the batches.
         num_steps: number of batches.
+        records_per_person: largest number of records of one person, public; default 1.
 
     Returns:
         The standard deviation of the noise on a sum, divided by the clip norm.
@@ -102,16 +109,28 @@ def calibrated_noise_multiplier(
         7.46
     """
     require_sampler(sampler)
-    found = multiplier_for(epsilon, delta, sampler, num_steps)
-    warn_of_large_delta(delta, sampler.num_records, stacklevel=2)
+    found = multiplier_for(epsilon, delta, sampler, num_steps, records_per_person)
+    warn_of_large_delta(delta, persons(sampler.num_records, records_per_person), stacklevel=2)
     return found
 
 
-def multiplier_for(epsilon: float, delta: float, sampler: AbstractSampler, num_steps: int) -> float:
+def multiplier_for(
+    epsilon: float,
+    delta: float,
+    sampler: AbstractSampler,
+    num_steps: int,
+    records_per_person: int = 1,
+) -> float:
     """The noise multiplier of `calibrated_noise_multiplier`, without the warning."""
+    count = require_count("records_per_person", records_per_person)
+
+    def mechanism_of(multiplier: float) -> AbstractMechanism:
+        of_one = sampler.mechanism(multiplier, num_steps)
+        return of_one if count == 1 else of_one.for_groups(count)
+
     check_budget(epsilon, delta)
     epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
-    alone = sampler.mechanism(1.0, num_steps).proved.mu
+    alone = mechanism_of(1.0).proved.mu
     if alone is not None:
         return float(_rounded_up(alone, gaussian_mu(epsilon, delta)))
     least_found = math.inf
@@ -120,19 +139,18 @@ def multiplier_for(epsilon: float, delta: float, sampler: AbstractSampler, num_s
         """Logarithm of epsilon over the target, clipped for the root finder."""
         nonlocal least_found
         multiplier = math.exp(log_multiplier)
-        mechanism = sampler.mechanism(multiplier, num_steps)
-        found = mechanism.epsilon(delta, sampler.adjacency)
+        found = mechanism_of(multiplier).epsilon(delta, sampler.adjacency)
         if found <= epsilon:
             least_found = min(least_found, multiplier)
         return min(max(math.log(max(found, 1e-300) / epsilon), -5), 5)
 
-    if sampler.mechanism(math.inf, num_steps).epsilon(delta, sampler.adjacency) > epsilon:
+    if mechanism_of(math.inf).epsilon(delta, sampler.adjacency) > epsilon:
         raise ValueError(
             f"expected delta above the probability that one of {num_steps} batches holds more than "
             f"the sampler's capacity of {sampler.capacity}, got {delta}; capacity="
             f"{sampler.num_records + 1} holds all"
         )
-    unamplified = gaussian_noise_std(epsilon, delta, sensitivity=1.0, num_releases=num_steps)
+    unamplified = gaussian_noise_std(epsilon, delta, sensitivity=count, num_releases=num_steps)
     upper, width = math.log(1.01 * float(unamplified)), 0.5
     # That noise does not suffice if overflowing batches take much of delta.
     while excess(upper) > 0:

@@ -9,17 +9,14 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import concrete, require_count, require_kind
+from jaxdp.core.checks import concrete, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
 from jaxdp.privacy.arguments import host_scalar
-from jaxdp.privacy.conversions.bisection import largest_within
 from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
 from jaxdp.privacy.conversions.subsampling import SampledGaussian, composed_epsilon
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon
 
 _Scalar = float | Float[Array, ""]
-# Smaller shares of delta are not tried.
-_LEAST_SHARE = 1e-200
 
 
 class Proved(NamedTuple):
@@ -58,7 +55,7 @@ class AbstractMechanism(eqx.Module):
 
     def for_groups(self, records_per_person: int) -> "AbstractMechanism":
         """The mechanism if neighbours differ in up to k records, all those of one person."""
-        return GroupPrivacy(self, records_per_person)
+        return Unproved(f"no proof covers {records_per_person} records of a person here")
 
 
 def require_mechanism(name: str, mechanism: Any) -> None:
@@ -208,10 +205,7 @@ class Composition(AbstractMechanism):
         return _sum(epsilons + ([composed_epsilon(runs, share, adjacency)] if runs else []))
 
     def for_groups(self, records_per_person):
-        parts = tuple(part.for_groups(records_per_person) for part in self.mechanisms)
-        if any(isinstance(part, GroupPrivacy) for part in parts):
-            return GroupPrivacy(self, records_per_person)
-        return Composition(parts)
+        return Composition(tuple(part.for_groups(records_per_person) for part in self.mechanisms))
 
     @property
     def _parts(self) -> list[AbstractMechanism]:
@@ -251,59 +245,6 @@ class Unproved(AbstractMechanism):
 
     def for_groups(self, records_per_person):
         return self
-
-
-class GroupPrivacy(AbstractMechanism):
-    r"""Any mechanism on neighbours that differ in up to k records.
-
-    If a mechanism is $(\epsilon, \delta)$-DP for one record, it is $(k\epsilon, \delta
-    \sum_{i<k} e^{i\epsilon})$-DP for k of them, by a chain of k neighbours. Source: Dwork and Roth
-    (2014), Theorem 2.2, with the sum in Vadhan (2017), Lemma 2.2.
-
-    Args:
-        mechanism: mechanism with a proved cost for one record.
-        records_per_person: largest number k >= 1 of records.
-    """
-
-    mechanism: AbstractMechanism
-    records_per_person: int = eqx.field(static=True)
-
-    def __check_init__(self):
-        require_mechanism("mechanism", self.mechanism)
-        require_count("records_per_person", self.records_per_person)
-
-    @property
-    def adjacencies(self):
-        return self.mechanism.adjacencies
-
-    @property
-    def assumptions(self):
-        return self.mechanism.assumptions
-
-    def epsilon(self, delta, adjacency):
-        if concrete(delta) is None:
-            raise TypeError("expected a concrete delta for k records, got a traced one")
-        count, of_one = (
-            self.records_per_person,
-            lambda share: self.mechanism.epsilon(share, adjacency),
-        )
-
-        def excess(share):
-            epsilon = float(of_one(share))
-            return math.log(share / float(delta)) + log_growth(count, epsilon)
-
-        share = largest_within(excess, _LEAST_SHARE * float(delta), float(delta))
-        return count * of_one(min(share, float(delta))) * (1 + 1e-12) if share > 0 else math.inf
-
-
-def log_growth(count: int, epsilon: float) -> float:
-    """An upper bound on log(1 + e^epsilon + ... + e^((count - 1) epsilon))."""
-    if epsilon == 0 or count == 1:
-        return math.log(count) * (1 + 1e-12)
-    if epsilon == math.inf:
-        return math.inf
-    rest = math.log(-math.expm1(-count * epsilon)) - math.log(-math.expm1(-epsilon))
-    return ((count - 1) * epsilon + rest) * (1 + 1e-12)
 
 
 def _times(count: int, value: Any) -> Any:

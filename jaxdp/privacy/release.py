@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.checks import concrete, described, require_count, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
-from jaxdp.privacy.arguments import check_delta, host_scalar
+from jaxdp.privacy.arguments import check_delta, host_scalar, persons
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon_published
 from jaxdp.privacy.mechanisms import (
     AbstractMechanism,
@@ -128,7 +128,7 @@ class Release(eqx.Module):
                     f"most {self.records_per_person} records already, got {count}"
                 )
             return self
-        mechanism, n = self.mechanism.for_groups(count), self.num_records
+        mechanism = self.mechanism.for_groups(count)
         if self.adjacency not in mechanism.adjacencies:
             covered = " or ".join(mechanism.adjacencies)
             mechanism = Unproved(
@@ -139,7 +139,7 @@ class Release(eqx.Module):
             self,
             mechanism=mechanism,
             published=None,
-            num_records=None if n is None else -(-n // count),
+            num_records=persons(self.num_records, count),
             records_per_person=count,
         )
 

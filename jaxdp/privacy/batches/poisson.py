@@ -282,6 +282,9 @@ class PoissonSubsampledGaussian(AbstractMechanism):
     @property
     def assumptions(self):
         sampler, overflow, count = self.sampler, self._overflow, self.records_per_person
+        who, each = "one record contributes", ""
+        if count > 1:
+            who, each = f"up to {count} records of one person contribute", " each"
         drawn = "every record is in every batch (Poisson sampler, rate 1): nothing is amplified"
         if (rate := sampler.sampling_rate) < 1:
             drawn = (
@@ -299,12 +302,9 @@ class PoissonSubsampledGaussian(AbstractMechanism):
             room += "sampler a larger capacity"
         return (
             drawn,
-            "neighbours differ in whether "
-            + ("one record contributes" if count == 1 else f"{count} records of one contribute")
-            + ", which moves a sum by the clip "
-            + ("norm at most" if count == 1 else "norm each at most")
-            + "; a replaced record moves it twice as far and is not covered: for that "
-            "there are DPGD, ShuffledEpochs and FixedSizeBatches",
+            f"neighbours differ in whether {who}, which moves a sum by the clip norm{each} at "
+            "most; a replaced record moves it twice as far and is not covered: for that there are "
+            "DPGD, ShuffledEpochs and FixedSizeBatches",
             room,
             "the rate, the capacity and the number of records are public and not chosen from the "
             "data",

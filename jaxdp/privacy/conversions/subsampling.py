@@ -7,16 +7,13 @@ deviation `noise_multiplier` times C. Neighbours differ in whether one term is p
 (2022), Theorem 11, and Theorem 10: pairs that dominate adaptive steps compose. Under replace-one no
 such pair is proved here.
 
-**k records of one person.** Given the other records' coins, a step adds N(0, s^2 I) to a sum that
-lacks the person's records, or to one with the sum v_S of the drawn subset S of them, and |v_S| is
-at most |S|. The ratio of the two densities is L = sum_S p_S exp(<v_S, x> - |v_S|^2 / 2) in units of
-s, and every divergence of the pair, in either order, is the mean of a convex function of L over
-Gaussian x. Such a mean grows with each covariance <v_S, v_T> (Kahane's convexity inequality, 1985:
-the derivative by it is p_S p_T times the mean of the second derivative and two exponentials). So
-it is largest for parallel vectors of length |S|, and the pair N(0, s^2) against
-sum_j Binomial(k, q)(j) N(j, s^2) dominates, whatever directions a person's terms have. It is the
-pair of Ganesh (2024), arXiv 2401.10294. By the same inequality it is dominated by one record of
-norm k that is drawn if any of the k is, and by k that are always drawn.
+**k records of one person.** Given the others' coins, a step adds N(0, s^2 I) to a sum without the
+person's records, or with the sum v_S of the drawn subset S of them, |v_S| <= |S|. In units of s the
+densities' ratio is L = sum_S p_S exp(<v_S, x> - |v_S|^2 / 2), and each divergence, in either order,
+is a mean of a convex function of L over Gaussian x. By Kahane's convexity inequality (1985) it
+grows with each <v_S, v_T>, so it is largest for parallel v_S of length |S|: whatever directions the
+terms have, N(0, s^2) against sum_j Binomial(k, q)(j) N(j, s^2) dominates, the pair of Ganesh (2024,
+arXiv 2401.10294). Likewise it is dominated by one record of norm k, drawn if any of the k is.
 
 The bounds are:
 
@@ -61,7 +58,7 @@ _MOST_STEPS, _MOST_RUNS = 10**6, 64
 # More records of a person are accounted for as one of a larger norm.
 _MOST_RECORDS = 200
 # Noise beyond so many standard deviations, and terms of mass below e^-53, are infinite losses.
-_REACH, _LOG_MASS, _NEWTON_STEPS, _BLOCK = 10.0, 53.0, 60, 2**20
+_REACH, _LOG_MASS, _NEWTON_STEPS, _BLOCK = 10.0, 53.0, 8, 2**20
 # Least spacing at which a step's rounding is small against its probabilities.
 _LEAST_STEP = 1e-8
 # More noise is treated as this much.
@@ -99,9 +96,7 @@ class SampledGaussian(NamedTuple):
             return self
         drawn = 1.0 if rate == 1 else -math.expm1(count * math.log1p(-rate)) * (1 + 1e-15)
         noise = self.noise_multiplier / count * (1 - 1e-15)
-        return self._replace(
-            sampling_rate=min(1.0, drawn), noise_multiplier=noise, records_per_person=1
-        )
+        return SampledGaussian(min(1.0, drawn), noise, self.num_steps, self.failure)
 
 
 def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str) -> float:
@@ -253,24 +248,18 @@ class _Mixture(NamedTuple):
         """Hockey-stick divergences from N(0, 1), or for sign -1 of N(0, 1) from the mixture."""
         known = np.linspace(-_REACH, self.highest, 2**12)
         places = np.interp(sign * epsilons, self.losses(known)[0], known)
-        gaps, left = np.zeros(len(places)), np.full(len(places), True)
         # The loss is convex and increases: after one step Newton's method comes from the right.
         for _ in range(_NEWTON_STEPS):
             found, slopes = self.losses(places)
-            gaps = found - sign * epsilons
-            with np.errstate(divide="ignore", invalid="ignore"):
-                moved = places - gaps / slopes
-            left = (moved > -_REACH) & (moved < self.highest)
-            if np.all(np.abs(gaps[left]) <= 1e-15 * (1 + np.abs(epsilons[left]))):
-                break
-            places = np.where(np.isfinite(moved), np.clip(moved, -_REACH, self.highest), places)
+            moved = places - (found - sign * epsilons) / np.maximum(slopes, 1e-300)
+            places = np.clip(moved, -_REACH, self.highest)
+        gaps = np.abs(self.losses(places)[0] - sign * epsilons)
         mixed = scipy.special.ndtr(sign * (self.shifts - places[:, None])) @ self.weights
-        alone = scipy.special.ndtr(-sign * places)
-        first, second = (mixed, alone)[::sign]
+        first, second = (mixed, scipy.special.ndtr(-sign * places))[::sign]
         with np.errstate(divide="ignore"):
             found = first - np.exp(np.minimum(epsilons + np.log(second), 0))
         # An epsilon beside the place's own changes delta by no more than this.
-        found += np.where(left, 2 * np.abs(gaps) * first, 0)
+        found += 2 * gaps * first * ((places > -_REACH) & (places < self.highest))
         return np.clip(found, np.maximum(0, -np.expm1(np.minimum(epsilons, 0))), 1)
 
     def distribution(self, accounting: Any, step: float) -> Any:
