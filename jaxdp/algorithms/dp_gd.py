@@ -29,6 +29,7 @@ from jaxdp.core.checks import (
 )
 from jaxdp.losses.linear_model import slope_limits
 from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.budgets import AbstractBudget
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import Release
 
@@ -95,8 +96,8 @@ class DPGD(AbstractAlgorithm):
     @classmethod
     def calibrated(
         cls,
-        epsilon: ArrayLike,
-        delta: ArrayLike,
+        epsilon: ArrayLike | AbstractBudget,
+        delta: ArrayLike | None = None,
         *,
         learning_rate: ArrayLike,
         clip_norm: ArrayLike,
@@ -111,8 +112,9 @@ class DPGD(AbstractAlgorithm):
         it by C: at equal (epsilon, delta) it needs half the noise and promises something else.
 
         Args:
-            epsilon: > 0 and finite, and below $8\log(1/\delta)$ for `PublishedCalibration`.
-            delta: the failure probability, in (0, 1).
+            epsilon: > 0 and finite, and below $8\log(1/\delta)$ for `PublishedCalibration`. Or a
+                budget such as `jaxdp.privacy.MembershipAdvantage(0.1)`.
+            delta: the failure probability, in (0, 1); None with a budget.
             learning_rate, clip_norm, num_steps: see the constructor.
             calibration: None is `ExactCalibration()`.
             records_per_person: largest number k of records of one person, public; default 1. The

@@ -72,6 +72,35 @@ def seed(text: str) -> int:
     return int(text)
 
 
+def budget(text: str) -> Any:
+    """Read a budget, such as advantage=0.1 or tpr=0.05@0.01."""
+    from jaxdp import privacy
+
+    kinds = {
+        "advantage": privacy.MembershipAdvantage,
+        "tpr": privacy.TruePositiveRate,
+        "reconstruction": privacy.ReconstructionBound,
+        "mu": privacy.GaussianDP,
+        "epsilon": privacy.ApproximateDP,
+    }
+    name, _, values = text.partition("=")
+    try:
+        return kinds[name](*map(float, values.split("@")))
+    except (KeyError, TypeError):
+        reason = "expected advantage=A, tpr=RATE@FPR, reconstruction=P@BASELINE, mu=MU or "
+        reason += f"epsilon=E@DELTA, got {text}"
+    except ValueError as error:
+        reason = f"{text}: {error}"
+    raise argparse.ArgumentTypeError(reason)
+
+
+def _add_budget(add) -> None:
+    """Add a budget in place of epsilon, which has no delta."""
+    told = "a budget in place of --epsilon: advantage=0.1 (of any membership test), tpr=0.05@0.01 "
+    told += "(its true-positive at a false-positive rate), reconstruction=0.1@0.01, mu=0.5"
+    add("--budget", budget, told, dest="epsilon", metavar="KIND=VALUE")
+
+
 def _add_results(add) -> None:
     add("--out", _Path, "folder to write to", _Path("results"))
     add("--json", bool, "print one JSON object")
@@ -120,9 +149,10 @@ def _plan(commands) -> None:
     schedules = ("optimal", "constant", "polynomial", "hyperbolic")
     add("--dim", int, "number of inputs d", 100)
     add("--num-samples", int, "number of samples n [100 * dim]")
-    budget = _adder(parser.add_mutually_exclusive_group())
-    budget("--epsilon", float, "the budget, with --delta [2]")
-    budget("--rho", float, "the budget as rho-GDP, in place of --epsilon")
+    limit = _adder(parser.add_mutually_exclusive_group())
+    limit("--epsilon", float, "the budget, with --delta [2]")
+    limit("--rho", float, "the budget as rho-GDP, in place of --epsilon")
+    _add_budget(limit)
     add("--delta", float, "delta of the budget", 1e-5)
     add("--label-noise", float, "standard deviation zeta of the labels' noise", 0.3)
     add("--initial-risk", float, "R(0), before learning", 0.5)
@@ -155,6 +185,7 @@ def _account(commands) -> None:
         one = algorithms.add_parser(name, help=f"cost or noise of {name}")
         noise, add = _adder(one.add_mutually_exclusive_group(required=True)), _adder(one)
         noise("--epsilon", float, "find the noise for this budget")
+        _add_budget(noise)
         if name in ("one-pass", "correlated"):
             noise("--rho", float, "the result is rho-GDP")
         else:
@@ -223,7 +254,9 @@ def _fit(commands) -> None:
     add("--target", str, "the label column, by name or number [the last]", None)
     add("--drop", str, _DROP, "")
     add("--header", None, _HEADER, None, action=argparse.BooleanOptionalAction)
-    add("--epsilon", float, "epsilon of the budget, > 0", required=True)
+    limit = _adder(parser.add_mutually_exclusive_group(required=True))
+    limit("--epsilon", float, "epsilon of the budget, > 0")
+    _add_budget(limit)
     add("--delta", float, "delta of the budget, in (0, 1) [1e-6 with --columns]")
     add("--columns", _Path, known)
     kinds = _adder(parser.add_mutually_exclusive_group())

@@ -33,7 +33,7 @@ from jaxdp.kernels.release.tables import columns_of
 from jaxdp.kernels.ridge.rules import AbstractRidgeRule
 from jaxdp.losses import Logistic, Softmax
 from jaxdp.losses.base import AbstractClassificationLoss
-from jaxdp.privacy import Cost, Release, Unproved
+from jaxdp.privacy import AbstractBudget, Cost, Release, Unproved
 
 _CLASSES_READ = (
     "the classes are read off the labels, so that the release may name a class of one record "
@@ -49,7 +49,8 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
     its data without privacy.
 
     Args:
-        epsilon, delta: budget of one fit, > 0 and in (0, 1); neighbours differ in one record.
+        epsilon, delta: budget of one fit, > 0 and in (0, 1); neighbours differ in one record. Or,
+            without delta, a budget such as `jaxdp.privacy.MembershipAdvantage(0.1)`.
         label_bound: public bound T > 0; labels beyond it are clipped, with a UserWarning that the
             release does not mention. Predictions are in [-T, T].
         input_bound: public Euclidean norm to which longer rows are scaled down, for kernels without
@@ -84,9 +85,9 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
         ((3,), True)
     """
 
-    epsilon: float
-    delta: float
-    label_bound: float
+    epsilon: float | AbstractBudget
+    delta: float | None = None
+    label_bound: float | None = None
     input_bound: float | None = None
     _: dataclasses.KW_ONLY
     input_range: tuple[Any, Any] | None = None
@@ -162,8 +163,8 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         (['down', 'up'], (3,))
     """
 
-    epsilon: float
-    delta: float
+    epsilon: float | AbstractBudget
+    delta: float | None = None
     input_bound: float | None = None
     _: dataclasses.KW_ONLY
     classes: tuple[Any, ...] | None = None

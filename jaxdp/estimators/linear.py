@@ -47,8 +47,8 @@ from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.functions.bounded import RangeScaling
 from jaxdp.kernels.release.released_function import chances
 from jaxdp.kernels.release.tables import ColumnNames, columns_of
-from jaxdp.privacy import Cost, gaussian_mu
-from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
+from jaxdp.privacy import AbstractBudget, Cost
+from jaxdp.privacy.budgets import budget_of, warn_of_budget
 from jaxdp.regression import (
     Automatic,
     ColumnFeatures,
@@ -101,8 +101,8 @@ class ExpectedScore(NamedTuple):
 class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     """The shared part of both estimators: public features, a fit, its attributes."""
 
-    epsilon: float
-    delta: float
+    epsilon: float | AbstractBudget
+    delta: float | None = None
     _: dataclasses.KW_ONLY
     input_range: tuple[Any, Any] | None = None
     columns: Columns | None = None
@@ -139,7 +139,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """The kind of the features and their map, chosen without the data if "automatic"."""
         if self.features != "automatic":
             return self.features, self._public_features(names, self.features)
-        mu = float(gaussian_mu(self.epsilon, self.delta))
+        mu = float(budget_of(self.epsilon, self.delta).mu)
         numbers = [True] * len(names) if self.columns is None else self.columns.is_number
         kind = "additive"
         if all(numbers) and num_samples * mu >= _OF_WAVES * 2 * _NUM_WAVES:
@@ -171,7 +171,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
     def _read(self, X, y, *, y_numeric):
         """The checked table, the labels, the features of a row, and all names."""
-        check_budget(self.epsilon, self.delta)
+        budget_of(self.epsilon, self.delta)
         self._check_features()
         if self.columns is None:
             inputs, labels, names = training_data(self, X, y, y_numeric=y_numeric)
@@ -364,8 +364,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         signal = host_number("signal", signal)
         if not 0 < signal <= 1:
             raise ValueError(f"expected 0 < signal <= 1, got {signal}")
-        check_budget(self.epsilon, self.delta)
-        warn_of_large_delta(self.delta, count, stacklevel=2)
+        warn_of_budget(budget_of(self.epsilon, self.delta), count, stacklevel=2)
         self._check_features()
         _, features = self._chosen(_columns_in(self.input_range), count)
         return ExpectedScore(count, signal, self._left(features, count, signal), _GUESSED)
@@ -380,7 +379,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             num_features=features.num_outputs,
             num_outputs=num_outputs,
             num_samples=num_samples,
-            mu=gaussian_mu(self.epsilon, self.delta),
+            mu=budget_of(self.epsilon, self.delta).mu,
             curvature=curvature,
             scale_share=scale_share,
             other_share=other_share,
@@ -402,7 +401,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """Warn before the budget is spent, from public numbers, if a forecast leaves little."""
         if not isinstance(self._method(), AbstractDescentMethod):
             return
-        if self.fit_intercept and is_hopeless(num_samples, gaussian_mu(self.epsilon, self.delta)):
+        if self.fit_intercept and is_hopeless(num_samples, budget_of(self.epsilon, self.delta).mu):
             warnings.warn(
                 f"{num_samples} rows and this budget are enough for the labels' mean alone, which "
                 "all predictions will be: more rows or a larger epsilon help",
@@ -436,7 +435,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     scores read the data without privacy.
 
     Args:
-        epsilon, delta: budget of one fit, > 0 and in (0, 1); neighbours differ in one record.
+        epsilon, delta: budget of one fit, > 0 and in (0, 1); neighbours differ in one record. Or,
+            without delta, a budget such as `jaxdp.privacy.MembershipAdvantage(0.1)`.
         input_range: (low, high), public ranges of the columns, each a number or one per column, by
             name if labelled; values beyond count as the nearer end, with a warning.
         columns: `jaxdp.regression.Columns` instead, for tables with text and missing values.
@@ -482,7 +482,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     label_range: tuple[float, float] | None = None
 
     def _planned_for(self, num_samples):
-        mu = float(gaussian_mu(self.epsilon, self.delta))
+        mu = float(budget_of(self.epsilon, self.delta).mu)
         learnt = min(range_share(num_samples, mu), 0.4) if self.label_range is None else 0.0
         return 1, SQUARED, SquaredSlopes.share, learnt
 
@@ -545,7 +545,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         """
         residual = host_number("residual_std", residual_std)
         require_positive("residual_std", residual)
-        check_budget(self.epsilon, self.delta)
+        budget_of(self.epsilon, self.delta)
         self._check_features()
         names = _columns_in(self.input_range) if self.columns is None else self.columns.names
         features, method = self._public_features(names, "linear"), self._method()
@@ -555,7 +555,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         known = [*(called or ()), "intercept"]
         if coefficient not in known:
             raise ValueError(f"expected a coefficient among {known}, got {coefficient!r}")
-        mu, row = float(gaussian_mu(self.epsilon, self.delta)), turn[known.index(coefficient)]
+        mu, row = float(budget_of(self.epsilon, self.delta).mu), turn[known.index(coefficient)]
 
         def variance(count):
             _, _, scale_share, other_share = self._planned_for(count)

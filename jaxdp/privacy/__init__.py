@@ -17,6 +17,14 @@ from jaxdp.privacy.audits.one_run import audit_one_run
 from jaxdp.privacy.audits.two_data_sets import audit
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.privacy.batches.unamplified import FixedSizeBatches, ShuffledEpochs
+from jaxdp.privacy.budgets import (
+    AbstractBudget,
+    ApproximateDP,
+    GaussianDP,
+    MembershipAdvantage,
+    ReconstructionBound,
+    TruePositiveRate,
+)
 from jaxdp.privacy.calibration import (
     calibrated_noise_multiplier,
     gaussian_noise_std,
@@ -38,18 +46,24 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise, secret_key
 from jaxdp.privacy.strategies import independent_strategy, square_root_strategy
 
 __all__ = [
+    "AbstractBudget",
     "AbstractMechanism",
+    "ApproximateDP",
     "BufferedToeplitzNoise",
     "Composition",
     "Cost",
     "FixedSizeBatches",
+    "GaussianDP",
     "GaussianMechanism",
+    "MembershipAdvantage",
     "ObjectivePerturbationMechanism",
     "PoissonSampler",
+    "ReconstructionBound",
     "Release",
     "SecretNoise",
     "ShuffledEpochs",
     "StatedBudget",
+    "TruePositiveRate",
     "Unproved",
     "account",
     "approximate_reconstruction_bound",

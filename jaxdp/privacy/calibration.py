@@ -5,6 +5,7 @@ Concrete noise is never too little; traced noise is larger by the tolerance of t
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,8 +13,9 @@ import numpy as np
 import scipy
 
 from jaxdp.core.checks import concrete, host_number, require_count
-from jaxdp.privacy.arguments import check_budget, check_non_negative, persons, warn_of_large_delta
+from jaxdp.privacy.arguments import check_non_negative, persons
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
+from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of, warn_of_budget
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp
 from jaxdp.privacy.mechanisms import AbstractMechanism
@@ -21,19 +23,21 @@ from jaxdp.privacy.mechanisms import AbstractMechanism
 # Margin for the rounding of a concrete calibration and its account.
 _MARGIN = 1e-10
 _TRACED_MARGIN = {4: 2e-5, 8: 1e-9}
-# Logarithmic tolerance of a search on a numerical account, and its lower end.
+# Logarithmic tolerance of a search on a numerical account, and its ends.
 _SEARCH = 1e-4
-_LEAST_LOG_MULTIPLIER = -12.0
+_LEAST_LOG_MULTIPLIER, _MOST_LOG_MULTIPLIER = -12.0, 60.0
 
 
-def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: Any = 1) -> Any:
+def gaussian_noise_std(
+    epsilon: Any, delta: Any = None, *, sensitivity: Any, num_releases: Any = 1
+) -> Any:
     r"""The least standard deviation for which Gaussian releases together are (epsilon, delta)-DP.
 
     It is $\sigma = \Delta\sqrt{k}/\mu(\epsilon, \delta)$.
 
     Args:
-        epsilon: number >= 0; infinity gives 0.
-        delta: number in (0, 1).
+        epsilon: number >= 0; infinity gives 0. Or a budget, such as `MembershipAdvantage(0.1)`.
+        delta: number in (0, 1); None with a budget.
         sensitivity: $\Delta$ >= 0, the largest distance between the values of neighbours.
         num_releases: k >= 1, number of releases, each with this noise; default 1.
 
@@ -46,6 +50,8 @@ def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releas
         14.92
     """
     scale = _scale(sensitivity, num_releases)
+    if delta is None or isinstance(epsilon, AbstractBudget):
+        return _rounded_up(scale, budget_of(epsilon, delta).mu)
     return _rounded_up(scale, gaussian_mu(epsilon, delta))
 
 
@@ -56,7 +62,8 @@ def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: 
     noise than `gaussian_noise_std`, for composition with other zCDP mechanisms.
 
     Args:
-        epsilon, delta, sensitivity, num_releases: see `gaussian_noise_std`.
+        epsilon, delta: numbers as in `gaussian_noise_std`.
+        sensitivity, num_releases: see `gaussian_noise_std`.
 
     Returns:
         A float, or an array for array or traced arguments.
@@ -72,8 +79,8 @@ def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: 
 
 
 def calibrated_noise_multiplier(
-    epsilon: float,
-    delta: float,
+    epsilon: float | AbstractBudget,
+    delta: float | None = None,
     *,
     sampler: AbstractSampler,
     num_steps: int,
@@ -85,8 +92,8 @@ def calibrated_noise_multiplier(
     batches it is within 1e-3 of the least that the numerical account certifies.
 
     Args:
-        epsilon: number > 0, finite.
-        delta: number in (0, 1).
+        epsilon: number > 0, finite. Or a budget, such as `MembershipAdvantage(0.1)`.
+        delta: number in (0, 1); None with a budget.
         sampler: sampler of the batches.
         num_steps: number of batches.
         records_per_person: largest number of records of one person, public; default 1.
@@ -98,7 +105,8 @@ def calibrated_noise_multiplier(
         UserWarning: delta is at least one over the sampler's number of records.
 
     Raises:
-        ValueError: delta is below the probability that a batch exceeds the sampler's capacity.
+        ValueError: no noise meets the budget, because a batch may exceed the sampler's capacity;
+            the message has the tightest budget that can be met.
         ImportError: dp_accounting is needed and not installed.
 
     Example:
@@ -109,60 +117,75 @@ def calibrated_noise_multiplier(
         7.46
     """
     require_sampler(sampler)
-    found = multiplier_for(epsilon, delta, sampler, num_steps, records_per_person)
-    warn_of_large_delta(delta, persons(sampler.num_records, records_per_person), stacklevel=2)
+    budget = budget_of(epsilon, delta)
+    found = multiplier_for(budget, sampler, num_steps, records_per_person)
+    warn_of_budget(budget, persons(sampler.num_records, records_per_person), stacklevel=2)
     return found
 
 
 def multiplier_for(
-    epsilon: float,
-    delta: float,
-    sampler: AbstractSampler,
-    num_steps: int,
-    records_per_person: int = 1,
+    budget: AbstractBudget, sampler: AbstractSampler, num_steps: int, records_per_person: int = 1
 ) -> float:
     """The noise multiplier of `calibrated_noise_multiplier`, without the warning."""
     count = require_count("records_per_person", records_per_person)
+    if isinstance(budget, ApproximateDP):
+        # Traced numbers have no search.
+        numbers = host_number("epsilon", budget.epsilon), host_number("delta", budget.delta)
+        budget = ApproximateDP(*numbers)
 
     def mechanism_of(multiplier: float) -> AbstractMechanism:
         of_one = sampler.mechanism(multiplier, num_steps)
         return of_one if count == 1 else of_one.for_groups(count)
 
-    check_budget(epsilon, delta)
-    epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
     alone = mechanism_of(1.0).proved.mu
     if alone is not None:
-        return float(_rounded_up(alone, gaussian_mu(epsilon, delta)))
-    least_found = math.inf
+        return float(_rounded_up(alone, budget.mu))
 
-    def excess(log_multiplier: float) -> float:
-        """Logarithm of epsilon over the target, clipped for the root finder."""
+    def measured(multiplier: float) -> float:
+        return budget.measured(mechanism_of(multiplier), sampler.adjacency)
+
+    if (least := measured(math.inf)) > budget.limit:
+        full = f"the probability that one of {num_steps} batches holds more than the sampler's "
+        full += f"capacity of {sampler.capacity}"
+        if isinstance(budget, ApproximateDP):
+            wrong = f"expected delta above {full}, got {budget.delta}"
+        else:
+            tightest = f"is a limit of {least:.3g}" if least < math.inf else "has an infinite mu"
+            wrong = f"expected a budget that some noise meets, got {budget!r}: by {full} the "
+            wrong += f"tightest {tightest}"
+        raise ValueError(f"{wrong}; capacity={sampler.num_records + 1} holds all")
+    # That noise does not suffice if overflowing batches take much of the budget.
+    guess = float(_rounded_up(count * math.sqrt(num_steps), budget.mu))
+    return least_noise(measured, budget, 1.01 * guess)
+
+
+def least_noise(measured: Callable[[float], float], budget: AbstractBudget, upper: float) -> float:
+    """The least noise found at which a falling bound is within a budget; `upper` is a guess."""
+    limit, least_found = float(budget.limit), math.inf
+    tolerance = _SEARCH if isinstance(budget, ApproximateDP) else _SEARCH / 10
+
+    def excess(log_noise: float) -> float:
+        """Logarithm of the bound over the limit, clipped for the root finder."""
         nonlocal least_found
-        multiplier = math.exp(log_multiplier)
-        found = mechanism_of(multiplier).epsilon(delta, sampler.adjacency)
-        if found <= epsilon:
-            least_found = min(least_found, multiplier)
-        return min(max(math.log(max(found, 1e-300) / epsilon), -5), 5)
+        noise = math.exp(log_noise)
+        found = measured(noise)
+        if found <= limit:
+            least_found = min(least_found, noise)
+        return min(max(math.log(max(found, 1e-300) / limit), -5), 5)
 
-    if mechanism_of(math.inf).epsilon(delta, sampler.adjacency) > epsilon:
-        raise ValueError(
-            f"expected delta above the probability that one of {num_steps} batches holds more than "
-            f"the sampler's capacity of {sampler.capacity}, got {delta}; capacity="
-            f"{sampler.num_records + 1} holds all"
-        )
-    unamplified = gaussian_noise_std(epsilon, delta, sensitivity=count, num_releases=num_steps)
-    upper, width = math.log(1.01 * float(unamplified)), 0.5
-    # That noise does not suffice if overflowing batches take much of delta.
-    while excess(upper) > 0:
-        upper += width
-    lower = upper - width
+    higher, width = math.log(upper), 0.5
+    while excess(higher) > 0:
+        higher += width
+        if higher > _MOST_LOG_MULTIPLIER:
+            raise ValueError(f"expected a budget that some noise is proved to meet, got {budget!r}")
+    lower = higher - width
     while excess(lower) <= 0 and lower > _LEAST_LOG_MULTIPLIER:
-        upper, width = lower, 2 * width
-        lower = upper - width
+        higher, width = lower, 2 * width
+        lower = higher - width
     if lower > _LEAST_LOG_MULTIPLIER:
         # The root, or the first point above it that holds.
-        root = float(scipy.optimize.brentq(excess, lower, upper, xtol=_SEARCH))  # pyright: ignore[reportArgumentType]
-        for nudged in (root + _SEARCH, root + 2 * _SEARCH):
+        root = float(scipy.optimize.brentq(excess, lower, higher, xtol=tolerance))  # pyright: ignore[reportArgumentType]
+        for nudged in (root + tolerance, root + 2 * tolerance):
             if least_found > math.exp(nudged):
                 excess(nudged)
     return least_found

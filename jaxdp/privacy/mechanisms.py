@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import concrete, require_kind
@@ -17,6 +18,8 @@ from jaxdp.privacy.conversions.subsampling import SampledGaussian, composed_epsi
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon
 
 _Scalar = float | Float[Array, ""]
+# Every delta gives a valid pair; more of them tighten the bounds on tests.
+_DELTAS = np.concatenate([np.geomspace(1e-7, 1e-2, 11), np.linspace(0.02, 0.98, 25)])
 
 
 class Proved(NamedTuple):
@@ -52,6 +55,10 @@ class AbstractMechanism(eqx.Module):
     @abc.abstractmethod
     def epsilon(self, delta: Any, adjacency: str) -> Any:
         """The smallest proved epsilon at delta; infinite if there is none."""
+
+    def pairs(self, adjacency: str) -> tuple[np.ndarray, np.ndarray]:
+        """Some epsilons and deltas; each pair of them is proved."""
+        return np.array([float(self.epsilon(float(one), adjacency)) for one in _DELTAS]), _DELTAS
 
     def for_groups(self, records_per_person: int) -> "AbstractMechanism":
         """The mechanism if neighbours differ in up to k records, all those of one person."""

@@ -7,7 +7,7 @@ from typing import Any
 import optax
 
 import jaxdp
-from jaxdp.cli.output import as_json
+from jaxdp.cli.output import as_json, asked_budget
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
 # Arguments on which a cost does not depend.
@@ -20,7 +20,7 @@ def account(options: argparse.Namespace) -> None:
     kind, settings = _described(options)
     is_found = "epsilon" in options
     if is_found:
-        algorithm = kind.calibrated(epsilon=options.epsilon, delta=options.delta, **settings)
+        algorithm = kind.calibrated(**asked_budget(options), **settings)
     elif kind is jaxdp.DPGD:
         # The noise multiplier is 2 sigma / sqrt(learning rate).
         algorithm = kind(noise_scale=options.noise_multiplier / 2, **settings)

@@ -21,7 +21,7 @@ from jaxdp.core.files import DamagedError, plain_json, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs
 from jaxdp.data.table_files import open_table
 from jaxdp.kernels import ColumnNames, ReleasedFunction
-from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.budgets import budget_of
 from jaxdp.regression import Columns
 from jaxdp.regression.columns import CodedTable
 
@@ -94,14 +94,15 @@ def tabular_fit(
     options: argparse.Namespace,
 ) -> Callable[[], tuple[NumericTable, ReleasedFunction]]:
     """Return a fit with the columns of a file; ValueError for wrong options or a wrong file."""
+    default = _DELTA if isinstance(options.epsilon, float) else None
     output.settle(
-        options, {"delta": _DELTA}, dict.fromkeys(_OF_KERNELS, "does not go with --columns")
+        options, {"delta": default}, dict.fromkeys(_OF_KERNELS, "does not go with --columns")
     )
     path, target = options.columns, options.target
     if options.classify or options.drop:
         given = "--classify" if options.classify else "--drop"
         raise ValueError(f"{given} does not go with --columns: the file lists the used columns")
-    check_budget(options.epsilon, options.delta)
+    budget_of(options.epsilon, options.delta)
     if target is None:
         raise ValueError("expected --target NAME with --columns, one of the columns of its file")
     known = _described(path)

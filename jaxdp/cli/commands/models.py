@@ -26,7 +26,7 @@ from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
 from jaxdp.data.table_files import as_numbers, open_table
 from jaxdp.kernels import ColumnNames, Gaussian, ReleasedFunction, load
 from jaxdp.kernels.release.released_function import chances
-from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.budgets import budget_of
 
 # Options that are keywords of the estimators.
 _KEYWORDS = ("epsilon", "delta", "input_bound", "num_projections", "num_features", "ridge")
@@ -95,7 +95,7 @@ def _check_fit(options: argparse.Namespace) -> None:
         raise ValueError("expected --classify and --classes A,B together: they are public")
     # Without a range or bound of the inputs the learner would only warn, after the noise was drawn.
     needed = {
-        "--delta": ("delta",),
+        "--delta": ("delta",) if isinstance(options.epsilon, float) else ("epsilon",),
         "--label-bound or --classify": ("label_bound", "classes"),
         "--input-range, or --input-bound (inf if scaled)": ("input_range", "input_bound"),
     }
@@ -104,7 +104,7 @@ def _check_fit(options: argparse.Namespace) -> None:
             f"expected {'; and '.join(missing)}. Or --columns FILE and --target NAME instead of "
             "the options of a kernel (see `jaxdp columns`), also for text and missing values"
         )
-    check_budget(options.epsilon, options.delta)
+    budget_of(options.epsilon, getattr(options, "delta", None))
     paths, features = getattr(options, "num_projections", 1), getattr(options, "num_features", 1)
     output.check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
     if options.classify:

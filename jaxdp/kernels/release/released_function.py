@@ -225,7 +225,9 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
                 rows.append(Row("noise_std", stds, "of a coefficient"))
             if record.forecast:
                 rows.append(Row("forecast", record.forecast))
-        return as_text(Explanation("Model card", tuple(rows), (*cost.assumptions, _LIMITS)))
+        return as_text(
+            Explanation("Model card", tuple(rows), (cost.in_words, *cost.assumptions, _LIMITS))
+        )
 
     @property
     def cost(self) -> Cost:

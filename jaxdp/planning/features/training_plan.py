@@ -14,6 +14,7 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.trajectory import Trajectory
+from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP
 
 # The first printed line, at most 80 columns.
 LOOKED_AT = "Settings were chosen by looking at these rows; if private, no cost covers it."
@@ -58,7 +59,8 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         algorithm: algorithm of the best cell, calibrated to the budget.
         predicted: trajectory of the algorithm, by the default theory.
         table: all cells, by `num_steps`, then by `sampling_rate`.
-        epsilon, delta: budget.
+        epsilon, delta: budget; for one of another kind the algorithm's epsilon at delta = 1e-6.
+        budget: budget as an object.
 
     Example:
         >>> import jax, jaxdp
@@ -73,6 +75,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
     table: tuple[Cell, ...]
     epsilon: float = eqx.field(static=True)
     delta: float = eqx.field(static=True)
+    budget: AbstractBudget = eqx.field(static=True)
 
     @property
     def adjacency(self) -> str:
@@ -95,8 +98,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         one, sampler = self.algorithm, self.algorithm.sampler
         parts = [
             _factory(one.optimiser),
-            repr(self.epsilon),
-            repr(self.delta),
+            *self._asked,
             f"learning_rate={self.chosen.learning_rate!r}",
             f"clip_norm={one.clip_norm!r}",
             f"num_steps={one.num_steps}",
@@ -105,6 +107,19 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         if one.average is not None:
             parts.append(f"average={_average(one.average)}")
         return f"jaxdp.PrivateOptimiser.calibrated({', '.join(parts)})"
+
+    @property
+    def _asked(self) -> tuple[str, ...]:
+        """The budget as arguments in Python."""
+        if isinstance(self.budget, ApproximateDP):
+            return repr(self.epsilon), repr(self.delta)
+        return (f"jaxdp.privacy.{self.budget!r}",)
+
+    @property
+    def budget_in_words(self) -> str:
+        """The budget, with the epsilon that it comes to."""
+        pair = f"epsilon = {self.epsilon:g}, delta = {self.delta:g}"
+        return pair if isinstance(self.budget, ApproximateDP) else f"{self.budget!r}: {pair}"
 
     def __str__(self):
         head = ["steps", "sampling rate", "noise multiplier", "learning rate", "clip norm", "risk"]
@@ -129,8 +144,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         final = float(self.predicted.final_risk)
         lines = [
             LOOKED_AT,
-            f"Plan for epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}, in "
-            "every row",
+            f"Plan for {self.budget_in_words}, {self.adjacency}, in every row",
             *lines,
             *([_LIMITED] if any(cell.is_at_limit for cell in self.table) else []),
             *([] if all(cell.is_polished for cell in self.table) else [_COARSE]),
@@ -158,8 +172,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
             )
             for cell in self.table
         )
-        budget = f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}"
-        title = f"{LOOKED_AT} Plan for {budget}"
+        title = f"{LOOKED_AT} Plan for {self.budget_in_words}, {self.adjacency}"
         limited = (_LIMITED.removeprefix("*: "),) * any(cell.is_at_limit for cell in self.table)
         return Explanation(title, rows, (self.line, *limited, *self.assumptions))
 

@@ -1,4 +1,4 @@
-"""Epsilon of Poisson-subsampled Gaussians: the least of several accountants' upper bounds.
+r"""Epsilon of Poisson-subsampled Gaussians: the least of several accountants' upper bounds.
 
 Every step releases a sum of terms clipped to norm C over a Poisson sample, with noise of standard
 deviation `noise_multiplier` times C. Neighbours differ in whether one term is present
@@ -23,12 +23,17 @@ The bounds are:
 - privacy loss distributions (dp_accounting): within a few parts in a thousand, on a grid whose step
   follows from the parameters, so that its work is bounded; omitted where it could not be trusted;
 - for several runs, the sum of their epsilons, each at a share of delta.
+
+Membership tests are bounded by the privacy loss distributions too. For laws P and Q, P that of the
+losses, every event has $P(E) \le \delta(\epsilon) + e^\epsilon Q(E)$ for every real epsilon,
+with $\delta(\epsilon) = \sup_E P(E) - e^\epsilon Q(E)$, and the minimum over epsilon is attained
+(Neyman and Pearson). A dominating pair has no smaller $\delta$ at any real epsilon.
 """
 
 import collections
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +43,12 @@ from jaxtyping import Float
 from jaxdp.core.checks import concrete
 from jaxdp.core.packages import require_extra
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
-from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
+from jaxdp.privacy.conversions.gaussian import (
+    composed_mu,
+    gaussian_epsilon,
+    gaussian_tradeoff,
+    host_delta,
+)
 
 # Integer orders: their sums have positive terms only.
 _ORDERS = [*range(2, 65), 72, 80, 96, 128, 192, 256, 384, 512, 768, 1024]
@@ -69,6 +79,11 @@ _LARGEST_LOSS = 1e5
 _LARGEST_EXPONENT = 600.0
 # The least share taken off delta for failures: a smaller one would be lost in its rounding.
 _LEAST_SHARE = 1e-6
+# Lines of a trade-off curve: the next one is far less than a thousandth of a spread away.
+_MOST_LINES = 2**16
+# Their grid is so many times finer, as the error falls with the square of its step, with so many
+# points in the range of a step at least, and so many at most in the range of the composition.
+_FINER, _FINE_POINTS, _MOST_FINE_POINTS = 8, 2**14, 2**19
 # Sweeps and plans use the same budgets again.
 _remembered = functools.lru_cache(maxsize=1024)
 # A curve over delta uses one accountant many times; each may hold 2^23 numbers.
@@ -277,6 +292,72 @@ class _Mixture(NamedTuple):
         return accounting.pld.privacy_loss_distribution.PrivacyLossDistribution(*both)
 
 
+def tradeoff_bounds(
+    runs: Sequence[SampledGaussian], adjacency: str
+) -> tuple[Callable[[np.ndarray], np.ndarray], ...] | None:
+    """Concave bounds on a test's true-positive rate by its false-positive rates, for each order of
+    two neighbours: with the record against without it, and the reverse. None without a grid.
+    """
+    together, failure = _counted_together(runs), math.fsum(run.failure for run in runs)
+    mu = unamplified_mu(together)
+    orders = ((),) if mu in (0, math.inf) else _lines(together, adjacency)
+
+    def bound(rates: np.ndarray, lines: Sequence[np.ndarray]) -> np.ndarray:
+        found = 1 - gaussian_tradeoff(mu, rates)
+        if lines:
+            epsilons, deltas, levels = lines
+            # Every line is a bound; the least one is where the test has this rate.
+            near = np.searchsorted(levels, rates)[..., None] + np.arange(-1, 2)
+            near = np.clip(near, 0, len(levels) - 1)
+            rising = np.exp(epsilons[near]) * np.maximum(rates, np.finfo(float).tiny)[..., None]
+            found = np.minimum(found, (deltas[near] + rising).min(axis=-1))
+        return np.minimum(found + failure, 1.0)
+
+    return orders and tuple(functools.partial(bound, lines=lines) for lines in orders)
+
+
+def composed_advantage(runs: Sequence[SampledGaussian], adjacency: str) -> float | None:
+    """A bound on the difference of a test's rates, that is delta at epsilon = 0; None without a
+    grid.
+    """
+    together, failure = _counted_together(runs), math.fsum(run.failure for run in runs)
+    mu, step = unamplified_mu(together), _grid_step(together, is_fine=True)
+    bound = host_delta(mu, 0.0)
+    if mu not in (0, math.inf):
+        if step is None or len(together) > _MOST_RUNS:
+            return None
+        delta = float(_grid_accountant(together, adjacency, step).get_delta(0.0))
+        bound = min(bound, delta + _GRID_ROUNDING * sum(run.num_steps for run in together))
+    return min(1.0, bound + failure)
+
+
+@_kept
+def _lines(
+    runs: tuple[SampledGaussian, ...], adjacency: str
+) -> tuple[tuple[Float[np.ndarray, " lines"], ...], ...] | None:
+    """For each order of neighbours epsilons, deltas, and levels of the tests between the losses."""
+    step = _grid_step(runs, is_fine=True)
+    if step is None or len(runs) > _MOST_RUNS:
+        return None
+    composed, found = _grid_accountant(runs, adjacency, step)._pld, []
+    for losses in (composed._pmf_remove, composed._pmf_add):
+        dense = losses.to_dense_pmf()
+        epsilons = (dense._lower_loss + np.arange(dense.size)[::-1]) * dense._discretization
+        masses = dense._probs[::-1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            levels = np.cumsum(masses * np.exp(-epsilons))
+            deltas = dense._infinity_mass + np.cumsum(masses) - np.exp(epsilons) * levels
+        few = np.abs(epsilons) < _LARGEST_EXPONENT
+        few &= np.arange(dense.size) % (1 + dense.size // _MOST_LINES) == 0
+        if not few.any():
+            return None
+        rounding = _GRID_ROUNDING * sum(run.num_steps for run in runs)
+        # Rounding may make masses negative.
+        levels = np.maximum.accumulate(levels[few])
+        found.append((epsilons[few], deltas[few] + rounding, levels))
+    return tuple(found)
+
+
 def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
     """The run if its largest loss is at least `least`, else one with less noise and no smaller
     epsilon.
@@ -293,7 +374,7 @@ def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
     return run._replace(noise_multiplier=min(run.noise_multiplier, noise))
 
 
-def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
+def _grid_step(runs: tuple[SampledGaussian, ...], is_fine: bool = False) -> float | None:
     """Spacing of the privacy losses, or None if no grid of bounded size resolves them."""
     spreads, largests, reach = [], [], 0.0
     for run in runs:
@@ -314,6 +395,9 @@ def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
     needed = max(needed, reach / _MOST_POINTS_OF_REACH)
     if needed > max(largests) / _LEAST_POINTS:
         return None
+    if is_fine:
+        wanted = min(wanted / _FINER, max(largests) / _FINE_POINTS)
+        needed = max(needed, reach / _MOST_FINE_POINTS)
     return max(wanted, needed, _LEAST_STEP)
 
 
