@@ -259,6 +259,8 @@ def _fit(commands) -> None:
     _add_budget(limit)
     add("--delta", float, "delta of the budget, in (0, 1) [1e-6 with --columns]")
     add("--columns", _Path, known)
+    add("--groups", str, "column that names the person of each row: the budget is a person's", None)
+    add("--rows-per-person", int, "rows of each person that are used, with --groups", 1)
     kinds = _adder(parser.add_mutually_exclusive_group())
     kinds("--linear", bool, "linear in the columns; the default if the target has a range")
     kinds("--logistic", bool, "logistic regression; the default if the target has categories")
