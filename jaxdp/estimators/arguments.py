@@ -25,7 +25,7 @@ from jaxdp.kernels import ColumnNames, Gaussian, ReleasedFunction
 from jaxdp.kernels.features.public_features import is_placed
 from jaxdp.kernels.release.released_function import check_seeds
 from jaxdp.kernels.release.tables import in_order, real_array
-from jaxdp.privacy import AbstractBudget, ApproximateDP, gaussian_epsilon
+from jaxdp.privacy import AbstractBudget, gaussian_epsilon
 from jaxdp.privacy.budgets import budget_of
 
 PUBLIC_SEED = 20_220_501  # published with every release
@@ -161,7 +161,7 @@ def row_budget(estimator: Any) -> AbstractBudget:
         return budget
     delta = float(budget.stated[1])
     # Less by more than the conversions round.
-    return ApproximateDP(gaussian_epsilon(float(budget.mu) / count * (1 - 1e-9), delta), delta)
+    return budget_of(gaussian_epsilon(float(budget.mu) / count * (1 - 1e-9), delta), delta)
 
 
 def require_one_row(estimator: Any) -> None:
