@@ -73,10 +73,10 @@ class Cost(AbstractExplained, eqx.Module):
             return repr(self)
         strong = [f"{self.mu:.4g}-GDP"] if self.mu is not None else []
         strong += [f"{self.zcdp:.4g}-zCDP"] if self.zcdp is not None else []
-        text = f"privacy of {self.unit}: ({_rounded_up(float(self.epsilon))}, {self.delta:g})-DP"
+        text = f"privacy: ({_rounded_up(float(self.epsilon))}, {self.delta:g})-DP"
         if strong:
             text += f" from {', '.join(strong)}"
-        text += f"; {self.adjacency}; {'certified' if self.is_certified else 'simulated'} noise"
+        text += f"; {self.unit}, {self.adjacency}; {'certified' if self.is_certified else 'simulated'} noise"
         if self.published_epsilon is not None:
             text += f"; published: epsilon {self.published_epsilon:.4f}"
         lines = [self.in_words, *self.assumptions] if self.in_words else self.assumptions

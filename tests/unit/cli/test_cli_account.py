@@ -52,9 +52,7 @@ def test_poisson_batches_cost_what_the_library_says(run):
 
 def test_the_text_begins_with_the_noise_rounded_toward_privacy(run):
     out = run.well("account", "one-pass", "--epsilon", "2")
-    assert out.startswith(
-        "one-pass: rho 0.501551\nprivacy of one record: (2.0000, 1e-05)-DP from 0.5016-GDP"
-    )
+    assert out.startswith("one-pass: rho 0.501551\nprivacy: (2.0000, 1e-05)-DP from 0.5016-GDP")
 
 
 ASKED = [round(0.1 * 1.17**power, 6) for power in (0, 3, 7)]

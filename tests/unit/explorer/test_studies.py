@@ -52,7 +52,7 @@ def test_the_copied_python_makes_the_same_curve_and_cost(tmp_path, monkeypatch, 
     names = _assert_copied(STREAM, values, 0, tmp_path, monkeypatch)
     assert names["predicted"].std is None
     assert names["algorithm"].num_steps == 150
-    assert "privacy of one record: (2.0000, 1e-05)-DP" in capsys.readouterr().out
+    assert "privacy: (2.0000, 1e-05)-DP" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -140,7 +140,7 @@ def test_gaussians_pay_k_times_mu_and_zcdp_k_squared():
         assert found == pytest.approx(0.1 * count**2, rel=1e-12)
     both = Composition((GaussianMechanism(0.3), GaussianMechanism(0.4))).for_groups(2)
     assert both.proved.mu == pytest.approx(1.0, rel=1e-12)
-    assert "privacy of one record: " in str(one)
+    assert "; one record, replace-one;" in str(one)
     assert one == jaxdp.account(algorithm, delta=1e-5, records_per_person=1)
 
 

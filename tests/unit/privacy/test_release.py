@@ -62,7 +62,7 @@ def test_every_mechanism_is_accounted_for_under_its_adjacencies_only(mechanism):
         epsilons.append(cost.epsilon)
         known = [value for value in (cost.epsilon, cost.mu, cost.zcdp) if value is not None]
         assert all(isinstance(value, float) for value in known)
-        assert str(cost).startswith("privacy of one record: (")
+        assert str(cost).startswith("privacy: (")
     assert epsilons[0] == pytest.approx(epsilons[-1], rel=1e-6)
 
 
