@@ -76,28 +76,23 @@ def budget(text: str) -> Any:
     """Read a budget, such as advantage=0.1 or tpr=0.05@0.01."""
     from jaxdp import privacy
 
-    kinds = {
-        "advantage": privacy.MembershipAdvantage,
-        "tpr": privacy.TruePositiveRate,
-        "reconstruction": privacy.ReconstructionBound,
-        "mu": privacy.GaussianDP,
-        "epsilon": privacy.ApproximateDP,
-    }
     name, _, values = text.partition("=")
+    kinds = {"advantage": privacy.MembershipAdvantage, "tpr": privacy.TruePositiveRate}
+    kinds |= {"mu": privacy.GaussianDP, "reconstruction": privacy.ReconstructionBound}
     try:
         return kinds[name](*map(float, values.split("@")))
     except (KeyError, TypeError):
-        reason = "expected advantage=A, tpr=RATE@FPR, reconstruction=P@BASELINE, mu=MU or "
-        reason += f"epsilon=E@DELTA, got {text}"
+        reason = (
+            f"expected advantage=A, tpr=RATE@FPR, reconstruction=P@BASELINE or mu=M, got {text}"
+        )
     except ValueError as error:
         reason = f"{text}: {error}"
     raise argparse.ArgumentTypeError(reason)
 
 
 def _add_budget(add) -> None:
-    """Add a budget in place of epsilon, which has no delta."""
-    told = "a budget in place of --epsilon: advantage=0.1 (of any membership test), tpr=0.05@0.01 "
-    told += "(its true-positive at a false-positive rate), reconstruction=0.1@0.01, mu=0.5"
+    told = "the budget by an attack: advantage=0.1 (of any membership test), tpr=0.05@0.01 (its "
+    told += "true-positive at a false-positive rate), reconstruction=0.1@0.01; or mu=0.5"
     add("--budget", budget, told, dest="epsilon", metavar="KIND=VALUE")
 
 

@@ -117,15 +117,13 @@ def _without_nan(value: Any) -> Any:
 
 def described_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options of a command as texts and numbers, for a result's file."""
+    given = vars(options)
+    budget = {name: repr(one) for name, one in given.items() if isinstance(one, AbstractBudget)}
     return {
-        name: _text(value) if isinstance(value, pathlib.Path | AbstractBudget) else value
-        for name, value in vars(options).items()
+        name: str(value) if isinstance(value, pathlib.Path) else value
+        for name, value in (given | budget).items()
         if name != "command"
     }
-
-
-def _text(value: pathlib.Path | AbstractBudget) -> str:
-    return repr(value) if isinstance(value, AbstractBudget) else str(value)
 
 
 def listed(columns: Sequence[str]) -> str:

@@ -39,9 +39,8 @@ class Cost(AbstractExplained, eqx.Module):
         assumptions: sentences on what the guarantee needs and leaves out.
         records_per_person: number k of records in which neighbours differ: 1 for one record, more
             for a person with at most k.
-        membership_auc: the largest AUC of any test whether one record was used, by someone who
-            knows all others; from the trade-off function. None if traced.
-        membership_rate: the largest true-positive rate of such a test at 1 % false positives.
+        membership_auc, membership_rate: the largest AUC of a test whether one record was used, all
+            others known, and its true-positive rate at 1 % false positives; None if traced.
 
     Example:
         >>> import jaxdp

@@ -15,7 +15,7 @@ import scipy
 from jaxdp.core.checks import concrete, host_number, require_count
 from jaxdp.privacy.arguments import check_non_negative, persons
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
-from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of, warn_of_budget
+from jaxdp.privacy.budgets import AbstractBudget, budget_of, warn_of_budget
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp
 from jaxdp.privacy.mechanisms import AbstractMechanism
@@ -25,7 +25,7 @@ _MARGIN = 1e-10
 _TRACED_MARGIN = {4: 2e-5, 8: 1e-9}
 # Logarithmic tolerance of a search on a numerical account, and its ends.
 _SEARCH = 1e-4
-_LEAST_LOG_MULTIPLIER, _MOST_LOG_MULTIPLIER = -12.0, 60.0
+_LEAST_LOG_MULTIPLIER, _MOST_LOG_MULTIPLIER = -12.0, 40.0
 
 
 def gaussian_noise_std(
@@ -62,8 +62,7 @@ def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: 
     noise than `gaussian_noise_std`, for composition with other zCDP mechanisms.
 
     Args:
-        epsilon, delta: numbers as in `gaussian_noise_std`.
-        sensitivity, num_releases: see `gaussian_noise_std`.
+        epsilon, delta, sensitivity, num_releases: see `gaussian_noise_std`; no other budget.
 
     Returns:
         A float, or an array for array or traced arguments.
@@ -79,8 +78,8 @@ def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: 
 
 
 def calibrated_noise_multiplier(
-    epsilon: float | AbstractBudget,
-    delta: float | None = None,
+    epsilon: Any,
+    delta: Any = None,
     *,
     sampler: AbstractSampler,
     num_steps: int,
@@ -105,8 +104,7 @@ def calibrated_noise_multiplier(
         UserWarning: delta is at least one over the sampler's number of records.
 
     Raises:
-        ValueError: no noise meets the budget, because a batch may exceed the sampler's capacity;
-            the message has the tightest budget that can be met.
+        ValueError: no noise meets the budget, because a batch may exceed the sampler's capacity.
         ImportError: dp_accounting is needed and not installed.
 
     Example:
@@ -128,10 +126,7 @@ def multiplier_for(
 ) -> float:
     """The noise multiplier of `calibrated_noise_multiplier`, without the warning."""
     count = require_count("records_per_person", records_per_person)
-    if isinstance(budget, ApproximateDP):
-        # Traced numbers have no search.
-        numbers = host_number("epsilon", budget.epsilon), host_number("delta", budget.delta)
-        budget = ApproximateDP(*numbers)
+    host_number("epsilon", budget.limit)
 
     def mechanism_of(multiplier: float) -> AbstractMechanism:
         of_one = sampler.mechanism(multiplier, num_steps)
@@ -145,15 +140,11 @@ def multiplier_for(
         return budget.measured(mechanism_of(multiplier), sampler.adjacency)
 
     if (least := measured(math.inf)) > budget.limit:
-        full = f"the probability that one of {num_steps} batches holds more than the sampler's "
-        full += f"capacity of {sampler.capacity}"
-        if isinstance(budget, ApproximateDP):
-            wrong = f"expected delta above {full}, got {budget.delta}"
-        else:
-            tightest = f"is a limit of {least:.3g}" if least < math.inf else "has an infinite mu"
-            wrong = f"expected a budget that some noise meets, got {budget!r}: by {full} the "
-            wrong += f"tightest {tightest}"
-        raise ValueError(f"{wrong}; capacity={sampler.num_records + 1} holds all")
+        raise ValueError(
+            f"expected a budget that some noise meets, got {budget!r}: as one of {num_steps} "
+            f"batches may hold more than the sampler's capacity of {sampler.capacity}, the least "
+            f"{budget.named_limit} is {least:.3g}; capacity={sampler.num_records + 1} holds all"
+        )
     # That noise does not suffice if overflowing batches take much of the budget.
     guess = float(_rounded_up(count * math.sqrt(num_steps), budget.mu))
     return least_noise(measured, budget, 1.01 * guess)
@@ -162,7 +153,6 @@ def multiplier_for(
 def least_noise(measured: Callable[[float], float], budget: AbstractBudget, upper: float) -> float:
     """The least noise found at which a falling bound is within a budget; `upper` is a guess."""
     limit, least_found = float(budget.limit), math.inf
-    tolerance = _SEARCH if isinstance(budget, ApproximateDP) else _SEARCH / 10
 
     def excess(log_noise: float) -> float:
         """Logarithm of the bound over the limit, clipped for the root finder."""
@@ -184,8 +174,8 @@ def least_noise(measured: Callable[[float], float], budget: AbstractBudget, uppe
         lower = higher - width
     if lower > _LEAST_LOG_MULTIPLIER:
         # The root, or the first point above it that holds.
-        root = float(scipy.optimize.brentq(excess, lower, higher, xtol=tolerance))  # pyright: ignore[reportArgumentType]
-        for nudged in (root + tolerance, root + 2 * tolerance):
+        root = float(scipy.optimize.brentq(excess, lower, higher, xtol=_SEARCH))  # pyright: ignore[reportArgumentType]
+        for nudged in (root + _SEARCH, root + 2 * _SEARCH):
             if least_found > math.exp(nudged):
                 excess(nudged)
     return least_found

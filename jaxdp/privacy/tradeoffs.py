@@ -13,27 +13,56 @@ tests/unit/privacy/test_membership_bounds.py.
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 from jaxtyping import Float
 
-from jaxdp.core.checks import require_kind
 from jaxdp.privacy.conversions.gaussian import gaussian_tradeoff, host_delta
 from jaxdp.privacy.conversions.subsampling import (
+    Lines,
     SampledGaussian,
-    composed_advantage,
-    tradeoff_bounds,
+    tradeoff_lines,
     unamplified_mu,
 )
 from jaxdp.privacy.mechanisms import AbstractMechanism, Composition
 from jaxdp.privacy.release import release_of
 
-# Half the number of panels of an area, and the quantile of the normal law at the outermost.
+# Half the number of panels of an area, and the normal quantile at which the outermost begin.
 _PANELS, _FARTHEST = 2000, 8.0
-_Bound = Callable[[np.ndarray], np.ndarray]
+_TINY = np.finfo(float).tiny
+
+
+class Curve(NamedTuple):
+    """A concave bound on a test's true-positive rate: that of mu-GDP or less, by lines."""
+
+    mu: float
+    failure: float = 0.0
+    lines: Lines = Lines()
+
+    def at(self, rates: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        """The bound at false-positive rates."""
+        found = 1 - gaussian_tradeoff(self.mu, rates)
+        epsilons, deltas, levels = self.lines
+        if len(epsilons):
+            # Each line is a bound, and the least ones are near the place of a level.
+            near: Any = slice(None)
+            if levels is not None:
+                near = np.searchsorted(levels, rates)[..., None] + np.arange(-1, 2)
+                near = np.clip(near, 0, len(levels) - 1)
+            with np.errstate(over="ignore"):
+                # Without false positives a line says something only if epsilon is finite.
+                rising = np.exp(epsilons[near]) * np.maximum(rates, _TINY)[..., None]
+            found = np.minimum(found, (deltas[near] + rising).min(axis=-1))
+        return np.minimum(found + self.failure, 1.0)
+
+    @property
+    def advantage(self) -> float:
+        """A bound on the true-positive less the false-positive rate."""
+        with np.errstate(over="ignore"):
+            gains = self.lines.deltas + np.maximum(np.expm1(self.lines.epsilons), 0)
+        return min(1.0, float(np.min(gains, initial=host_delta(self.mu, 0.0))) + self.failure)
 
 
 def mechanism_of(thing: Any, adjacency: str | None = None) -> tuple[AbstractMechanism, str]:
@@ -41,9 +70,7 @@ def mechanism_of(thing: Any, adjacency: str | None = None) -> tuple[AbstractMech
     if not isinstance(thing, AbstractMechanism):
         release = release_of(thing)
         if adjacency not in (None, release.adjacency):
-            raise ValueError(
-                f"expected no adjacency beside a release, which has its own, got {adjacency!r}"
-            )
+            raise ValueError(f"expected no adjacency beside a release, got {adjacency!r}")
         return release.mechanism, release.adjacency
     known = thing.adjacencies
     if adjacency is None and (len(known) == 1 or thing.proved.mu is not None):
@@ -54,11 +81,10 @@ def mechanism_of(thing: Any, adjacency: str | None = None) -> tuple[AbstractMech
 
 
 def best_rate(
-    mechanism: AbstractMechanism, adjacency: str, false_positive_rates: Float[np.ndarray, "..."]
+    mechanism: AbstractMechanism, adjacency: str, rates: Float[np.ndarray, "..."]
 ) -> Float[np.ndarray, "..."]:
-    """A bound on the true-positive rate of every test, in the worse order of the neighbours."""
-    bounds = (bound(false_positive_rates) for bound in _bounds(mechanism, adjacency))
-    return functools.reduce(np.maximum, bounds)
+    """A bound on every test's true-positive rate, in the worse order of the neighbours."""
+    return functools.reduce(np.maximum, (one.at(rates) for one in curves(mechanism, adjacency)))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -68,24 +94,22 @@ def best_area(mechanism: AbstractMechanism, adjacency: str) -> float:
         return float(scipy.special.ndtr(mu / math.sqrt(2)))
     ends = scipy.special.ndtr(np.linspace(-_FARTHEST, _FARTHEST, 2 * _PANELS + 1))
     ends = np.concatenate([[0.0], ends, [1.0]])
+    middles, widths = (ends[1:] + ends[:-1]) / 2, np.diff(ends)
     # A concave curve has no more than its value in the middle of a panel as its mean there.
-    areas = [
-        bound((ends[1:] + ends[:-1]) / 2) @ np.diff(ends) for bound in _bounds(mechanism, adjacency)
-    ]
-    return min(1.0, float(max(areas)))
+    return min(1.0, float(max(one.at(middles) @ widths for one in curves(mechanism, adjacency))))
 
 
 def best_advantage(mechanism: AbstractMechanism, adjacency: str) -> float:
     """A bound on the true-positive less the false-positive rate of every test."""
+    return max(one.advantage for one in curves(mechanism, adjacency))
+
+
+def gaussian_parameter(mechanism: AbstractMechanism) -> float:
+    """The proved mu, or for batches that never overflow that without sampling, or infinity."""
     if (mu := mechanism.proved.mu) is not None:
-        return host_delta(mu, 0.0)
+        return mu
     runs = _runs(mechanism)
-    found = composed_advantage(runs, adjacency) if runs else None
-    if found is not None:
-        return found
-    epsilons, deltas = _pairs(mechanism, adjacency)
-    with np.errstate(over="ignore"):
-        return min(1.0, float(np.min(np.tanh(epsilons / 2) + 2 * deltas / (1 + np.exp(epsilons)))))
+    return unamplified_mu(runs) if runs and not any(run.failure for run in runs) else math.inf
 
 
 def in_words(area: float, rate: float, unit: str = "one record") -> str:
@@ -97,46 +121,25 @@ def in_words(area: float, rate: float, unit: str = "one record") -> str:
     )
 
 
-def gaussian_parameter(mechanism: AbstractMechanism) -> float:
-    """The proved mu; for sums over batches that never overflow the mu without sampling, which
-    never adds privacy loss; else infinity.
-    """
-    if (mu := mechanism.proved.mu) is not None:
-        return mu
-    runs = _runs(mechanism)
-    return unamplified_mu(runs) if runs and not any(run.failure for run in runs) else math.inf
-
-
-def _runs(mechanism: AbstractMechanism) -> Sequence[SampledGaussian]:
+def _runs(mechanism: AbstractMechanism) -> tuple[SampledGaussian, ...]:
     """The runs of sums over Poisson batches that a mechanism is, or none."""
     parts = mechanism._parts if isinstance(mechanism, Composition) else [mechanism]
     runs = [part.sampled for part in parts]
-    return () if None in runs else [run for run in runs if run is not None]
+    return tuple(run for run in runs if run is not None) if None not in runs else ()
 
 
-def _bounds(mechanism: AbstractMechanism, adjacency: str) -> tuple[_Bound, ...]:
-    """Concave bounds on the true-positive by the false-positive rate, which hold in one order of
-    two neighbours each.
-    """
-    require_kind("mechanism", mechanism, AbstractMechanism, "a mechanism")
+@functools.lru_cache(maxsize=8)
+def curves(mechanism: AbstractMechanism, adjacency: str) -> tuple[Curve, ...]:
+    """The bounds on tests, each for one order of two neighbours or for both."""
     if (mu := mechanism.proved.mu) is not None:
-        return (lambda rates: 1 - gaussian_tradeoff(mu, rates),)
+        return (Curve(mu),)
     runs = _runs(mechanism)
-    if runs and (found := tradeoff_bounds(runs, adjacency)) is not None:
-        return found
-    pairs = _pairs(mechanism, adjacency)
-
-    def bound(rates):
-        epsilons, deltas, at = *pairs, np.asarray(rates)[..., None]
-        with np.errstate(over="ignore"):
-            # A test without false positives is bounded by delta only where epsilon is finite.
-            few = np.exp(epsilons) * np.maximum(at, np.finfo(float).tiny) + deltas
-        many = 1 - np.exp(-epsilons) * (1 - deltas - at)
-        return np.minimum(np.minimum(few, many).min(axis=-1), 1.0)
-
-    return (bound,)
-
-
-@functools.lru_cache(maxsize=1024)
-def _pairs(mechanism: AbstractMechanism, adjacency: str) -> tuple[np.ndarray, np.ndarray]:
-    return mechanism.pairs(adjacency)
+    if runs and (orders := tradeoff_lines(runs, adjacency)) is not None:
+        mu, failure = unamplified_mu(runs), math.fsum(run.failure for run in runs)
+        return tuple(Curve(mu, failure, lines) for lines in orders)
+    epsilons, deltas = mechanism.pairs(adjacency)
+    with np.errstate(over="ignore"):
+        gain = np.min(np.tanh(epsilons / 2) + 2 * deltas / (1 + np.exp(epsilons)))
+    mirrored = 1 - np.exp(-epsilons) * (1 - deltas)
+    lines = Lines(np.append(epsilons, [*-epsilons, 0]), np.append(deltas, [*mirrored, gain]))
+    return (Curve(math.inf, 0.0, lines),)

@@ -180,12 +180,15 @@ class Row(NamedTuple):
 
     def given(self) -> dict[str, Any]:
         """Arguments that are right: the row's own, and of `ARGUMENTS` what has no default."""
-        own = self.own(parts())
+        own, known = self.own(parts()), inspect.signature(self.call()).parameters
+        # Epsilon needs delta, whose default serves budgets in its place.
+        has_pair = "epsilon" in known and known["epsilon"].default is inspect.Parameter.empty
         needed = {
             name: getattr(parts(), value) if isinstance(value, str) else value
-            for name, parameter in inspect.signature(self.call()).parameters.items()
+            for name, parameter in known.items()
             for _, value in [ARGUMENTS.get(name, (None, None))]
-            if name not in own and parameter.default is parameter.empty and value is not None
+            if parameter.default is parameter.empty or (has_pair and name == "delta")
+            if name not in own and value is not None
         }
         return needed | own
 
@@ -425,6 +428,15 @@ _rows(
     "privacy.approximate_reconstruction_bound privacy.sphere_log_baseline",
     kinds="epsilon: non_negatives, num_releases: positives, dim num_guesses: count",
     takes_arrays=True,
+)
+_row("privacy.ApproximateDP")
+_row("privacy.GaussianDP", kinds="mu: positive")
+_row("privacy.MembershipAdvantage", lambda p: {"advantage": 0.125}, kinds="advantage: positive")
+_row("privacy.TruePositiveRate", lambda p: {"rate": 0.5, "at": 0.125}, kinds="rate at: positive")
+_row(
+    "privacy.ReconstructionBound",
+    lambda p: {"probability": 0.5, "baseline": 0.125},
+    kinds="probability baseline: positive",
 )
 _row("privacy.error_lower_bound")
 _row("privacy.largest_true_positive_rate", lambda p: {"thing": p.one_pass}, takes_arrays=True)

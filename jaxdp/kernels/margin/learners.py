@@ -21,6 +21,7 @@ of the calibration covers for every delta.
 """
 
 import math
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -42,7 +43,7 @@ from jaxdp.kernels.release.joint_release import MAX_BITS
 from jaxdp.losses import AbstractLoss, Logistic
 from jaxdp.losses.base import AbstractClassificationLoss
 from jaxdp.privacy.adjacency import REPLACE_ONE
-from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of
+from jaxdp.privacy.budgets import ApproximateDP, budget_of
 from jaxdp.privacy.calibration import least_noise
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit
@@ -103,33 +104,28 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         return None
 
     def calibration(
-        self, num_samples: int, epsilon: float | AbstractBudget, delta: float | None = None
+        self, num_samples: int, epsilon: Any, delta: Any = None
     ) -> ObjectiveCalibration:
         """The noise and the ridge that a fit uses, in units of B = 1.
 
         For a budget without delta the noise is the least of those that epsilons need at 1e-6.
         """
         asked = budget_of(epsilon, delta)
+        epsilon, delta = asked.stated
         if not isinstance(asked, ApproximateDP):
-            highest, delta = asked.stated
 
             def measured(noise: float) -> float:
                 found = self.calibration(num_samples, 1 / noise, delta).mechanism
                 return asked.measured(found, REPLACE_ONE)
 
-            return self.calibration(
-                num_samples, 1 / least_noise(measured, asked, 1 / float(highest)), delta
-            )
-        epsilon, delta = asked.stated
+            epsilon = 1 / least_noise(measured, asked, 1 / epsilon)
         budget = float(epsilon), float(delta), num_samples
         if self.ridge is not None:
             return self._calibrated(*budget, self.ridge / self.feature_bound**2)
         noise = self._calibrated(*budget, 0.0).noise_std
         return self._calibrated(*budget, noise / (num_samples * (self._labels_within() or 1.0)))
 
-    def noise_std(
-        self, num_samples: int, epsilon: float | AbstractBudget, delta: float | None = None
-    ) -> dict[str, float]:
+    def noise_std(self, num_samples: int, epsilon: Any, delta: Any = None) -> dict[str, float]:
         """Standard deviations of the noise on the linear term, "b", and on the coefficients."""
         found, bound = self.calibration(num_samples, epsilon, delta), self.feature_bound
         feature_map = self.feature_map

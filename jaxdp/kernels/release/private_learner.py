@@ -33,6 +33,8 @@ class FitRequest:
     targets: Float[np.ndarray, " n"]
     columns: ColumnNames | None
     budget: AbstractBudget
+    epsilon: float  # as reports state the budget
+    delta: float
     public_seed: int
     noise_seed: int | None
 
@@ -58,19 +60,7 @@ class FitRequest:
         table, targets = training_table(inputs, labels)
         warn_of_budget(budget, len(table), stacklevel=4)
         secret = None if noise_seed is None else int(noise_seed)
-        if isinstance(budget, ApproximateDP):
-            budget = ApproximateDP(*map(float, budget.stated))
-        return cls(table, targets, columns, budget, int(public_seed), secret)
-
-    @property
-    def epsilon(self) -> float:
-        """The budget's epsilon at `delta`, for reports."""
-        return float(self.budget.stated[0])
-
-    @property
-    def delta(self) -> float:
-        """The delta at which costs are reported."""
-        return float(self.budget.stated[1])
+        return cls(table, targets, columns, budget, *budget.stated, int(public_seed), secret)
 
     @property
     def num_samples(self) -> int:
@@ -125,17 +115,18 @@ class FitRequest:
         label_bound: float | tuple[float, float] | None = None,
     ) -> ReleasedFunction:
         """The released function, which keeps only the public part of the request."""
+        lines = statement.assumptions
         if not isinstance(self.budget, ApproximateDP):
-            asked = (f"the noise was calibrated to {self.budget!r}",)
-            lines = (*asked, *statement.assumptions)
-            statement = dataclasses.replace(statement, assumptions=lines)
+            lines = (f"the noise was calibrated to {self.budget!r}", *lines)
         return ReleasedFunction(
             features=features,
             coefficients=coefficients,
             intercept=intercept,
             label_bound=label_bound,
             public_seed=self.public_seed,
-            statement=dataclasses.replace(statement, num_records=self.num_samples),
+            statement=dataclasses.replace(
+                statement, num_records=self.num_samples, assumptions=lines
+            ),
             delta=self.delta,
             columns=self.columns,
             record=FitRecord(self.num_samples),
@@ -149,9 +140,7 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
     """A learner that spends a privacy budget on a table and releases a function."""
 
     @abc.abstractmethod
-    def noise_std(
-        self, num_samples: int, epsilon: float | AbstractBudget, delta: float | None = None
-    ) -> dict[str, float]:
+    def noise_std(self, num_samples: int, epsilon: Any, delta: Any = None) -> dict[str, float]:
         """Standard deviations of the noise, by the name of the noisy quantity."""
 
     @property
@@ -183,9 +172,8 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
                 Column names of a data frame are public, and the release keeps them.
             labels: one label per record. Classification: -1 and +1, and the released function is a
                 score, positive if +1 is likelier. Regression: numbers, clipped to the label bound.
-            epsilon, delta: the budget, epsilon > 0 and finite, delta in (0, 1). Or, without delta,
-                a budget such as `jaxdp.privacy.MembershipAdvantage(0.1)`; the release then states
-                its epsilon at delta = 1e-6.
+            epsilon, delta: the budget, epsilon > 0 and finite, delta in (0, 1). Or a budget such as
+                `jaxdp.privacy.MembershipAdvantage(0.1)`; costs are then stated at delta = 1e-6.
             public_seed: seed of the features; it is published with the function.
             noise_seed: None for the operating system's entropy. A given seed must be kept as secret
                 as the data and be at least 2^128 (`secrets.randbits(256)`), else the cost is

@@ -124,9 +124,7 @@ class PrivateKernelRidge(AbstractFeatureLearner):
                 )
             require_positive("ridge", self.ridge)
 
-    def noise_std(
-        self, num_samples: int, epsilon: float | AbstractBudget, delta: float | None = None
-    ) -> dict[str, float]:
+    def noise_std(self, num_samples: int, epsilon: Any, delta: Any = None) -> dict[str, float]:
         r"""Standard deviations of the noise on the averaged statistics.
 
         "C" is on the diagonal of $\sum z z^\top / n$ (divided by $\sqrt 2$ off it), "u" on $\sum y

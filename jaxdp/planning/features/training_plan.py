@@ -98,7 +98,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         one, sampler = self.algorithm, self.algorithm.sampler
         parts = [
             _factory(one.optimiser),
-            *self._asked,
+            self._asked,
             f"learning_rate={self.chosen.learning_rate!r}",
             f"clip_norm={one.clip_norm!r}",
             f"num_steps={one.num_steps}",
@@ -109,11 +109,9 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         return f"jaxdp.PrivateOptimiser.calibrated({', '.join(parts)})"
 
     @property
-    def _asked(self) -> tuple[str, ...]:
-        """The budget as arguments in Python."""
-        if isinstance(self.budget, ApproximateDP):
-            return repr(self.epsilon), repr(self.delta)
-        return (f"jaxdp.privacy.{self.budget!r}",)
+    def _asked(self) -> str:
+        pair = f"{self.epsilon!r}, {self.delta!r}"
+        return pair if isinstance(self.budget, ApproximateDP) else f"jaxdp.privacy.{self.budget!r}"
 
     @property
     def budget_in_words(self) -> str:

@@ -39,7 +39,7 @@ from jaxdp.planning.streams.greedy_arc import (
     noiseless_schedule,
 )
 from jaxdp.planning.streams.setting import AbstractSetting, Setting, SignalSetting, is_least_squares
-from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of
+from jaxdp.privacy.budgets import budget_of
 from jaxdp.schedules import Hyperbolic
 
 _CLIPS = np.geomspace(0.02, 4, 9)  # tried clip scales, over the size of the slopes at the start
@@ -237,12 +237,7 @@ def rho_of(rho: Any, epsilon: Any, delta: Any) -> float:
         if not known > 0:
             raise ValueError(f"expected rho > 0, got {known}")
         return known
-    if delta is None and not isinstance(epsilon, AbstractBudget):
-        raise ValueError("expected delta with epsilon, got epsilon alone")
-    budget = budget_of(epsilon, delta)
-    if isinstance(budget, ApproximateDP):
-        budget = ApproximateDP(*map(host_number, ("epsilon", "delta"), budget.stated))
-    found = float(budget.mu)
+    found = host_number("epsilon", budget_of(epsilon, delta).mu)
     if found == 0:
         raise ValueError(f"expected an epsilon that some noise reaches, got {epsilon!r}")
     return found

@@ -24,16 +24,15 @@ The bounds are:
   follows from the parameters, so that its work is bounded; omitted where it could not be trusted;
 - for several runs, the sum of their epsilons, each at a share of delta.
 
-Membership tests are bounded by the privacy loss distributions too. For laws P and Q, P that of the
-losses, every event has $P(E) \le \delta(\epsilon) + e^\epsilon Q(E)$ for every real epsilon,
-with $\delta(\epsilon) = \sup_E P(E) - e^\epsilon Q(E)$, and the minimum over epsilon is attained
-(Neyman and Pearson). A dominating pair has no smaller $\delta$ at any real epsilon.
+Privacy loss distributions bound tests too: every event has $P(E) \le \delta(\epsilon) + e^\epsilon
+Q(E)$ for every real epsilon, with $\delta(\epsilon) = \sup_E P(E) - e^\epsilon Q(E)$; for the best
+tests one epsilon gives equality (Neyman and Pearson). No $\delta$ of a dominating pair is smaller.
 """
 
 import collections
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,12 +42,7 @@ from jaxtyping import Float
 from jaxdp.core.checks import concrete
 from jaxdp.core.packages import require_extra
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
-from jaxdp.privacy.conversions.gaussian import (
-    composed_mu,
-    gaussian_epsilon,
-    gaussian_tradeoff,
-    host_delta,
-)
+from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
 
 # Integer orders: their sums have positive terms only.
 _ORDERS = [*range(2, 65), 72, 80, 96, 128, 192, 256, 384, 512, 768, 1024]
@@ -79,10 +73,8 @@ _LARGEST_LOSS = 1e5
 _LARGEST_EXPONENT = 600.0
 # The least share taken off delta for failures: a smaller one would be lost in its rounding.
 _LEAST_SHARE = 1e-6
-# Lines of a trade-off curve: the next one is far less than a thousandth of a spread away.
-_MOST_LINES = 2**16
-# Their grid is so many times finer, as the error falls with the square of its step, with so many
-# points in the range of a step at least, and so many at most in the range of the composition.
+# A finer grid for trade-off curves, with so many points in the range of a step at least, and so
+# many at most in that of the composition.
 _FINER, _FINE_POINTS, _MOST_FINE_POINTS = 8, 2**14, 2**19
 # Sweeps and plans use the same budgets again.
 _remembered = functools.lru_cache(maxsize=1024)
@@ -112,6 +104,17 @@ class SampledGaussian(NamedTuple):
         drawn = 1.0 if rate == 1 else -math.expm1(count * math.log1p(-rate)) * (1 + 1e-15)
         noise = self.noise_multiplier / count * (1 - 1e-15)
         return SampledGaussian(min(1.0, drawn), noise, self.num_steps, self.failure)
+
+
+class Lines(NamedTuple):
+    r"""Lines $\delta_k + e^{\epsilon_k}\alpha$ that bound a test's true-positive rate.
+
+    The rates `levels`, if known, increase with k, and line k is the least one near level k.
+    """
+
+    epsilons: np.ndarray = np.zeros(0)
+    deltas: np.ndarray = np.zeros(0)
+    levels: np.ndarray | None = None
 
 
 def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str) -> float:
@@ -292,70 +295,29 @@ class _Mixture(NamedTuple):
         return accounting.pld.privacy_loss_distribution.PrivacyLossDistribution(*both)
 
 
-def tradeoff_bounds(
-    runs: Sequence[SampledGaussian], adjacency: str
-) -> tuple[Callable[[np.ndarray], np.ndarray], ...] | None:
-    """Concave bounds on a test's true-positive rate by its false-positive rates, for each order of
-    two neighbours: with the record against without it, and the reverse. None without a grid.
+def tradeoff_lines(runs: tuple[SampledGaussian, ...], adjacency: str) -> tuple[Lines, ...] | None:
+    """Bounds on a test's rates for each order of two neighbours, with the record against without
+    it, and the reverse; None if no grid is trusted. Failures are left out.
     """
-    together, failure = _counted_together(runs), math.fsum(run.failure for run in runs)
-    mu = unamplified_mu(together)
-    orders = ((),) if mu in (0, math.inf) else _lines(together, adjacency)
-
-    def bound(rates: np.ndarray, lines: Sequence[np.ndarray]) -> np.ndarray:
-        found = 1 - gaussian_tradeoff(mu, rates)
-        if lines:
-            epsilons, deltas, levels = lines
-            # Every line is a bound; the least one is where the test has this rate.
-            near = np.searchsorted(levels, rates)[..., None] + np.arange(-1, 2)
-            near = np.clip(near, 0, len(levels) - 1)
-            rising = np.exp(epsilons[near]) * np.maximum(rates, np.finfo(float).tiny)[..., None]
-            found = np.minimum(found, (deltas[near] + rising).min(axis=-1))
-        return np.minimum(found + failure, 1.0)
-
-    return orders and tuple(functools.partial(bound, lines=lines) for lines in orders)
-
-
-def composed_advantage(runs: Sequence[SampledGaussian], adjacency: str) -> float | None:
-    """A bound on the difference of a test's rates, that is delta at epsilon = 0; None without a
-    grid.
-    """
-    together, failure = _counted_together(runs), math.fsum(run.failure for run in runs)
-    mu, step = unamplified_mu(together), _grid_step(together, is_fine=True)
-    bound = host_delta(mu, 0.0)
-    if mu not in (0, math.inf):
-        if step is None or len(together) > _MOST_RUNS:
-            return None
-        delta = float(_grid_accountant(together, adjacency, step).get_delta(0.0))
-        bound = min(bound, delta + _GRID_ROUNDING * sum(run.num_steps for run in together))
-    return min(1.0, bound + failure)
-
-
-@_kept
-def _lines(
-    runs: tuple[SampledGaussian, ...], adjacency: str
-) -> tuple[tuple[Float[np.ndarray, " lines"], ...], ...] | None:
-    """For each order of neighbours epsilons, deltas, and levels of the tests between the losses."""
-    step = _grid_step(runs, is_fine=True)
+    runs = _counted_together(runs)
+    if unamplified_mu(runs) in (0, math.inf):
+        return (Lines(),)
+    step, found = _grid_step(runs, is_fine=True), []
     if step is None or len(runs) > _MOST_RUNS:
         return None
-    composed, found = _grid_accountant(runs, adjacency, step)._pld, []
+    composed = _grid_accountant(runs, adjacency, step)._pld
     for losses in (composed._pmf_remove, composed._pmf_add):
         dense = losses.to_dense_pmf()
-        epsilons = (dense._lower_loss + np.arange(dense.size)[::-1]) * dense._discretization
-        masses = dense._probs[::-1]
+        places = dense._lower_loss + np.arange(dense.size)[::-1]
+        epsilons, masses = places * dense._discretization, dense._probs[::-1]
         with np.errstate(over="ignore", invalid="ignore"):
             levels = np.cumsum(masses * np.exp(-epsilons))
             deltas = dense._infinity_mass + np.cumsum(masses) - np.exp(epsilons) * levels
-        few = np.abs(epsilons) < _LARGEST_EXPONENT
-        few &= np.arange(dense.size) % (1 + dense.size // _MOST_LINES) == 0
-        if not few.any():
-            return None
-        rounding = _GRID_ROUNDING * sum(run.num_steps for run in runs)
+        few = (np.abs(epsilons) < _LARGEST_EXPONENT) & (places % (1 + len(places) // 2**16) == 0)
+        deltas += _GRID_ROUNDING * sum(run.num_steps for run in runs)
         # Rounding may make masses negative.
-        levels = np.maximum.accumulate(levels[few])
-        found.append((epsilons[few], deltas[few] + rounding, levels))
-    return tuple(found)
+        found.append(Lines(epsilons[few], deltas[few], np.maximum.accumulate(levels[few])))
+    return tuple(found) if all(len(lines.epsilons) for lines in found) else None
 
 
 def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
