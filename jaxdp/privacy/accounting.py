@@ -37,8 +37,7 @@ class Cost(AbstractExplained, eqx.Module):
         is_certified: True if the guarantee holds in machine arithmetic; otherwise it holds for
             exact normal noise, which floating-point noise simulates.
         assumptions: sentences on what the guarantee needs and leaves out.
-        records_per_person: number k of records in which neighbours differ: 1 for one record, more
-            for a person with at most k.
+        records_per_person: largest number of records in which neighbours differ.
         membership_auc, membership_rate: the largest AUC of a test whether one record was used, all
             others known, and its true-positive rate at 1 % false positives; None if traced.
 
@@ -75,7 +74,8 @@ class Cost(AbstractExplained, eqx.Module):
         text = f"privacy: ({_rounded_up(float(self.epsilon))}, {self.delta:g})-DP"
         if strong:
             text += f" from {', '.join(strong)}"
-        text += f"; {self.unit}, {self.adjacency}; {'certified' if self.is_certified else 'simulated'} noise"
+        noise = "certified" if self.is_certified else "simulated"
+        text += f"; {self.unit}, {self.adjacency}; {noise} noise"
         if self.published_epsilon is not None:
             text += f"; published: epsilon {self.published_epsilon:.4f}"
         lines = [self.in_words, *self.assumptions] if self.in_words else self.assumptions

@@ -121,20 +121,17 @@ class Release(eqx.Module):
     def for_groups(self, records_per_person: int) -> "Release":
         """The statement about a person with at most k records, without the paper's claim."""
         count = require_count("records_per_person", records_per_person)
-        if count == 1 or self.records_per_person > 1:
-            if count not in (1, self.records_per_person):
-                raise ValueError(
-                    f"expected records_per_person=1 for a release that is about a person with at "
-                    f"most {self.records_per_person} records already, got {count}"
-                )
+        if count in (1, self.records_per_person):
             return self
+        if self.records_per_person > 1:
+            known = f"at most {self.records_per_person} records already"
+            raise ValueError(
+                f"expected a release about one record, got one of {known}, for {count}"
+            )
         mechanism = self.mechanism.for_groups(count)
         if self.adjacency not in mechanism.adjacencies:
-            covered = " or ".join(mechanism.adjacencies)
-            mechanism = Unproved(
-                f"several records of a person are accounted for under {covered}, not "
-                f"{self.adjacency}"
-            )
+            covered = f"{' or '.join(mechanism.adjacencies)}, not {self.adjacency}"
+            mechanism = Unproved(f"several records of a person are covered for {covered}")
         return dataclasses.replace(
             self,
             mechanism=mechanism,
