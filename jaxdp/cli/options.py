@@ -192,6 +192,7 @@ def _account(commands) -> None:
             batches("--sampling-rate", float, "q, for Poisson batches")
             batches("--batch-size", int, "rows in a batch, for shuffled epochs")
         add("--delta", float, "delta of the budget", 1e-5)
+        add("--records-per-person", int, "largest number of one person's rows", 1)
         add("--json", bool, "print one JSON object")
 
 
