@@ -36,7 +36,7 @@ def largest_rho(budget: AbstractBudget, records_per_person: int = 1) -> Any:
     """
     count = require_count("records_per_person", records_per_person)
     # Down by two roundings, which the account may round up.
-    rho = budget.mu if count == 1 else budget.mu / count * (1 - 2**-51)
+    rho = budget.largest_mu if count == 1 else budget.largest_mu / count * (1 - 2**-51)
     known = concrete(rho)
     if known is None:
         return rho * (1 - _TRACED_MARGIN_OF_RHO[rho.dtype.itemsize])

@@ -161,7 +161,7 @@ def row_budget(estimator: Any) -> AbstractBudget:
         return budget
     delta = float(budget.stated[1])
     # Less by more than the conversions round.
-    return budget_of(gaussian_epsilon(float(budget.mu) / count * (1 - 1e-9), delta), delta)
+    return budget_of(gaussian_epsilon(float(budget.largest_mu) / count * (1 - 1e-9), delta), delta)
 
 
 def require_one_row(estimator: Any) -> None:

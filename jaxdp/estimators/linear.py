@@ -145,7 +145,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """The kind of the features and their map, chosen without the data if "automatic"."""
         if self.features != "automatic":
             return self.features, self._public_features(names, self.features)
-        mu = float(row_budget(self).mu)
+        mu = float(row_budget(self).largest_mu)
         numbers = [True] * len(names) if self.columns is None else self.columns.is_number
         kind = "additive"
         if all(numbers) and num_samples * mu >= _OF_WAVES * 2 * _NUM_WAVES:
@@ -397,7 +397,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             num_features=features.num_outputs,
             num_outputs=num_outputs,
             num_samples=num_samples,
-            mu=row_budget(self).mu,
+            mu=row_budget(self).largest_mu,
             curvature=curvature,
             scale_share=scale_share,
             other_share=other_share,
@@ -419,7 +419,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """Warn before the budget is spent, from public numbers, if a forecast leaves little."""
         if not isinstance(self._method(), AbstractDescentMethod):
             return
-        if self.fit_intercept and is_hopeless(num_samples, row_budget(self).mu):
+        if self.fit_intercept and is_hopeless(num_samples, row_budget(self).largest_mu):
             warnings.warn(
                 f"{num_samples} rows and this budget are enough for the labels' mean alone, which "
                 "all predictions will be: more rows or a larger epsilon help",
@@ -500,7 +500,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     label_range: tuple[float, float] | None = None
 
     def _planned_for(self, num_samples):
-        mu = float(row_budget(self).mu)
+        mu = float(row_budget(self).largest_mu)
         learnt = min(range_share(num_samples, mu), 0.4) if self.label_range is None else 0.0
         return 1, SQUARED, SquaredSlopes.share, learnt
 
@@ -575,7 +575,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         known = [*(called or ()), "intercept"]
         if coefficient not in known:
             raise ValueError(f"expected a coefficient among {known}, got {coefficient!r}")
-        mu, row = float(row_budget(self).mu), turn[known.index(coefficient)]
+        mu, row = float(row_budget(self).largest_mu), turn[known.index(coefficient)]
 
         def variance(count):
             _, _, scale_share, other_share = self._planned_for(count)

@@ -28,9 +28,12 @@ _ROUNDING, _TERM_ROUNDING = 1e-12, 1e-14
 
 
 class AbstractBudget(AbstractDescription):
-    """A limit on what a release may reveal; `mu` is the largest, rounded down, that meets it."""
+    """A limit on what a release may reveal."""
 
-    mu: eqx.AbstractVar[Any]
+    @property
+    @abc.abstractmethod
+    def largest_mu(self) -> Any:
+        """The largest mu, rounded down, for which every mu-GDP mechanism meets the budget."""
 
     @abc.abstractmethod
     def measured(self, mechanism: AbstractMechanism, adjacency: str) -> float:
@@ -56,7 +59,7 @@ class AbstractBudget(AbstractDescription):
     @property
     def stated(self) -> tuple[Any, Any]:
         """The pair of the budget, or that of its mu at delta = 1e-6, as reports state it."""
-        return gaussian_epsilon(self.mu, _REPORTED), _REPORTED
+        return gaussian_epsilon(self.largest_mu, _REPORTED), _REPORTED
 
 
 class ApproximateDP(AbstractBudget):
@@ -78,8 +81,7 @@ class ApproximateDP(AbstractBudget):
         check_budget(self.epsilon, self.delta)
 
     @property
-    def mu(self):
-        """The largest mu that gives the pair."""
+    def largest_mu(self):
         return gaussian_mu(self.epsilon, self.delta)
 
     @property
@@ -109,6 +111,10 @@ class GaussianDP(AbstractBudget):
     def __check_init__(self):
         _require_between("mu", self.mu, "infinity", math.inf)
 
+    @property
+    def largest_mu(self):
+        return self.mu
+
     def measured(self, mechanism, adjacency):
         return gaussian_parameter(mechanism)
 
@@ -123,7 +129,7 @@ class MembershipAdvantage(AbstractBudget):
 
     Example:
         >>> from jaxdp.privacy import MembershipAdvantage
-        >>> print(f"{MembershipAdvantage(0.1).mu:.4f}")
+        >>> print(f"{MembershipAdvantage(0.1).largest_mu:.4f}")
         0.2513
     """
 
@@ -133,8 +139,7 @@ class MembershipAdvantage(AbstractBudget):
         _require_between("advantage", self.advantage, "1", 1)
 
     @property
-    def mu(self):
-        """The largest mu that keeps the advantage."""
+    def largest_mu(self):
         return math.sqrt(8) * float(scipy.special.erfinv(self.advantage)) * (1 - _ROUNDING)
 
     def measured(self, mechanism, adjacency):
@@ -148,12 +153,11 @@ class _AbstractRate(AbstractBudget):
         (name, high), (at, low) = vars(self).items()
         _require_between(name, high, "1", 1)
         _require_between(at, low, f"{name} = {high:g}", high)
-        if not self.mu > 0:
+        if not self.largest_mu > 0:
             raise ValueError(f"expected {at} and {name} to differ by more, got {low} and {high}")
 
     @property
-    def mu(self):
-        """The largest mu that keeps the rate."""
+    def largest_mu(self):
         end, start = (float(scipy.special.ndtri(rate)) for rate in vars(self).values())
         return (end - start) - _TERM_ROUNDING * (abs(start) + abs(end))
 
@@ -172,7 +176,7 @@ class TruePositiveRate(_AbstractRate):
 
     Example:
         >>> from jaxdp.privacy import TruePositiveRate
-        >>> print(f"{TruePositiveRate(0.05, at=0.01).mu:.4f}")
+        >>> print(f"{TruePositiveRate(0.05, at=0.01).largest_mu:.4f}")
         0.6815
     """
 
@@ -194,7 +198,7 @@ class ReconstructionBound(_AbstractRate):
 
     Example:
         >>> from jaxdp.privacy import ReconstructionBound
-        >>> print(f"{ReconstructionBound(0.1, baseline=0.01).mu:.4f}")
+        >>> print(f"{ReconstructionBound(0.1, baseline=0.01).largest_mu:.4f}")
         1.0448
     """
 

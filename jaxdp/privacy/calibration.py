@@ -51,7 +51,7 @@ def gaussian_noise_std(
     """
     scale = _scale(sensitivity, num_releases)
     if delta is None or isinstance(epsilon, AbstractBudget):
-        return _rounded_up(scale, budget_of(epsilon, delta).mu)
+        return _rounded_up(scale, budget_of(epsilon, delta).largest_mu)
     return _rounded_up(scale, gaussian_mu(epsilon, delta))
 
 
@@ -134,7 +134,7 @@ def multiplier_for(
 
     alone = mechanism_of(1.0).proved.mu
     if alone is not None:
-        return float(_rounded_up(alone, budget.mu))
+        return float(_rounded_up(alone, budget.largest_mu))
 
     def measured(multiplier: float) -> float:
         return budget.measured(mechanism_of(multiplier), sampler.adjacency)
@@ -146,7 +146,7 @@ def multiplier_for(
             f"{budget.named_limit} is {least:.3g}; capacity={sampler.num_records + 1} holds all"
         )
     # That noise does not suffice if overflowing batches take much of the budget.
-    guess = float(_rounded_up(count * math.sqrt(num_steps), budget.mu))
+    guess = float(_rounded_up(count * math.sqrt(num_steps), budget.largest_mu))
     return least_noise(measured, budget, 1.01 * guess)
 
 

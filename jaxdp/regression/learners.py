@@ -169,7 +169,7 @@ class _AbstractLinearLearner(eqx.Module):
         if isinstance(self.method, ObjectivePerturbation):
             expected = "an ApproximateDP, or epsilon and delta, for ObjectivePerturbation"
             require_kind("the budget", request.budget, ApproximateDP, expected)
-        mu = float(request.budget.mu)
+        mu = float(request.budget.largest_mu)
         size = max(self.features.num_outputs, self._num_outputs)
         if not _LEAST_MU * size <= mu < math.inf:
             raise ValueError(

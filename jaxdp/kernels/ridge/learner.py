@@ -184,7 +184,7 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         return self.label_bound if self.residual_bound is None else self.residual_bound
 
     def _noise(self, budget: AbstractBudget) -> RidgeNoise:
-        mu = budget.mu
+        mu = budget.largest_mu
         if not 0 < mu < math.inf:
             raise ValueError(
                 f"expected an epsilon that some noise is calibrated to, got {budget!r}"
@@ -208,7 +208,7 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         return Release(
             what,
             "replace-one",
-            source.proved(GaussianMechanism(budget.mu)),
+            source.proved(GaussianMechanism(budget.largest_mu)),
             (*_ASSUMPTIONS, *source.assumptions(_CERTIFIED)),
             is_certified=not source.is_guessable,
         )

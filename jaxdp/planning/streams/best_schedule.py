@@ -237,7 +237,7 @@ def rho_of(rho: Any, epsilon: Any, delta: Any) -> float:
         if not known > 0:
             raise ValueError(f"expected rho > 0, got {known}")
         return known
-    found = host_number("epsilon", budget_of(epsilon, delta).mu)
+    found = host_number("epsilon", budget_of(epsilon, delta).largest_mu)
     if found == 0:
         raise ValueError(f"expected an epsilon that some noise reaches, got {epsilon!r}")
     return found
