@@ -230,6 +230,7 @@ def completed(
     count = estimator.rows_per_person
     stated, lines = release.statement.for_groups(count), (ROWS_ALONE,)
     if groups is not None:
+        stated = dataclasses.replace(stated, records_per_person=count)
         lines = (*lines, _PERSONS.format(count=count))
     return dataclasses.replace(
         release,

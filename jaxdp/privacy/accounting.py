@@ -16,7 +16,7 @@ from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.display import in_words as shown
 from jaxdp.core.terminals import on_a_line
 from jaxdp.privacy.arguments import check_delta, warn_of_large_delta
-from jaxdp.privacy.release import Release, release_of
+from jaxdp.privacy.release import Release, release_of, unit_of_privacy
 from jaxdp.privacy.tradeoffs import best_area, best_rate, in_words
 
 # The false-positive rate of the reported test.
@@ -37,7 +37,8 @@ class Cost(AbstractExplained, eqx.Module):
         is_certified: True if the guarantee holds in machine arithmetic; otherwise it holds for
             exact normal noise, which floating-point noise simulates.
         assumptions: sentences on what the guarantee needs and leaves out.
-        records_per_person: largest number of records in which neighbours differ.
+        records_per_person: largest number of records of a person, if neighbours differ in a person;
+            None if they differ in one record.
         membership_auc, membership_rate: the largest AUC of a test whether one record was used, all
             others known, and its true-positive rate at 1 % false positives; None if traced.
 
@@ -58,13 +59,12 @@ class Cost(AbstractExplained, eqx.Module):
     assumptions: tuple[str, ...] = eqx.field(static=True)
     membership_auc: float | None = None
     membership_rate: float | None = None
-    records_per_person: int = eqx.field(static=True, default=1)
+    records_per_person: int | None = eqx.field(static=True, default=None)
 
     @property
     def unit(self) -> str:
-        """The unit of privacy, in words."""
-        count = self.records_per_person
-        return "one record" if count == 1 else f"a person with at most {count} records"
+        """The unit in which neighbours differ, in words."""
+        return unit_of_privacy(self.records_per_person)
 
     def __str__(self):
         if not self._is_plain:

@@ -79,8 +79,8 @@ class Release(eqx.Module):
             exact normal noise, which floating-point noise simulates.
         num_records: n, a public lower bound on the number of records, or None (default) if unknown;
             `account` warns of a delta of at least 1/n.
-        records_per_person: largest number of records in which neighbours differ, all of one person;
-            default 1. `num_records` is then a bound on the number of persons.
+        records_per_person: largest number of records of a person, if neighbours differ in a person;
+            `num_records` is then a bound on the number of persons. None (default): in one record.
 
     Raises:
         ValueError: the mechanism is not proved for the adjacency.
@@ -100,7 +100,7 @@ class Release(eqx.Module):
     published: AbstractClaim | None = None
     is_certified: bool = eqx.field(static=True, default=False)
     num_records: int | None = eqx.field(static=True, default=None)
-    records_per_person: int = eqx.field(static=True, default=1)
+    records_per_person: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
         require_kind("what", self.what, str, "a text")
@@ -112,7 +112,8 @@ class Release(eqx.Module):
             raise ValueError(f"expected adjacency to be one of {ADJACENCIES}, got {self.adjacency}")
         if self.num_records is not None:
             require_count("num_records", self.num_records)
-        require_count("records_per_person", self.records_per_person)
+        if self.records_per_person is not None:
+            require_count("records_per_person", self.records_per_person)
         proved = self.mechanism.adjacencies
         if self.adjacency not in proved:
             wanted = f"{type(self.mechanism).__name__} is proved ({', '.join(proved)})"
@@ -123,11 +124,9 @@ class Release(eqx.Module):
         count = require_count("records_per_person", records_per_person)
         if count in (1, self.records_per_person):
             return self
-        if self.records_per_person > 1:
-            known = f"at most {self.records_per_person} records already"
-            raise ValueError(
-                f"expected a release about one record, got one of {known}, for {count}"
-            )
+        if self.records_per_person is not None:
+            unit = unit_of_privacy(self.records_per_person)
+            raise ValueError(f"expected a release about one record, got one about {unit} already")
         mechanism = self.mechanism.for_groups(count)
         if self.adjacency not in mechanism.adjacencies:
             covered = f"{' or '.join(mechanism.adjacencies)}, not {self.adjacency}"
@@ -139,6 +138,13 @@ class Release(eqx.Module):
             num_records=persons(self.num_records, count),
             records_per_person=count,
         )
+
+
+def unit_of_privacy(records_per_person: int | None) -> str:
+    """The unit in which neighbours differ, in words."""
+    if records_per_person is None:
+        return "one record"
+    return f"a person with at most {records_per_person} record" + "s" * (records_per_person > 1)
 
 
 def release_of(thing: Any, name: str = "thing") -> Release:
@@ -180,9 +186,10 @@ def compose(*things: Any) -> Release:
     if len(adjacencies) != 1:
         came = ", ".join(adjacencies) or "none"
         raise ValueError(f"expected releases with one adjacency, got {came}")
-    counts = {release.records_per_person for release in releases}
+    counts = {release.records_per_person: None for release in releases}
     if len(counts) != 1:
-        raise ValueError(f"expected releases with one records_per_person, got {sorted(counts)}")
+        units = " and ".join(map(unit_of_privacy, counts))
+        raise ValueError(f"expected releases about the same unit, got {units}")
     lines = [line for release in releases for line in release.assumptions]
     sizes = [release.num_records for release in releases if release.num_records is not None]
     return Release(
@@ -192,5 +199,5 @@ def compose(*things: Any) -> Release:
         assumptions=tuple(dict.fromkeys(lines)),
         is_certified=all(release.is_certified for release in releases),
         num_records=max(sizes, default=None),
-        records_per_person=counts.pop(),
+        records_per_person=next(iter(counts)),
     )

@@ -8,7 +8,7 @@ from sklearn.base import clone
 import jaxdp
 from jaxdp.estimators import DPKernelClassifier, DPKernelRidge, DPLinearRegression
 from jaxdp.estimators.arguments import rows_of_persons
-from jaxdp.privacy import MembershipAdvantage, gaussian_mu
+from jaxdp.privacy import MembershipAdvantage, compose, gaussian_mu
 from jaxdp.regression import Columns, ObjectivePerturbation
 
 _RANDOM = np.random.default_rng(0)
@@ -50,13 +50,17 @@ def test_the_budget_is_a_persons_and_the_card_says_so():
         assert (cost.records_per_person, found.release_.record.num_samples) == (3, 1200)
         assert "a person with at most 3 records" in found.release_.card
         assert "3 of each person's rows are used" in " ".join(cost.assumptions)
-        with pytest.raises(ValueError, match="already, for 2"):
+        with pytest.raises(ValueError, match="at most 3 records already"):
             jaxdp.account(found.release_, delta=1e-5, records_per_person=2)
         assert estimator is not other or budget.is_met_by(found.release_)
     # Three rows each at 1/3 of mu have the noise of one row each; sqrt(3) too little would show.
     few, many = (_estimator(count).fit(frame, _LABELS, _GROUPS) for count in (1, 3))
     assert np.median(many.noise_std_) == pytest.approx(np.median(few.noise_std_), rel=0.2)
     assert few.coef_std_ is not None
+    # A person's only row is not the same unit as a record.
+    assert few.cost_.unit == "a person with at most 1 record"
+    with pytest.raises(ValueError, match="the same unit"):
+        compose(few.release_, _estimator(1).fit(frame, _LABELS).release_)
     with pytest.raises(ValueError, match="rows_per_person=1"):
         many.coef_interval()
 

@@ -210,9 +210,9 @@ def test_wrong_numbers_of_records_are_refused():
             )
     of_person = release.for_groups(3)
     assert (of_person.num_records, of_person.for_groups(3)) == (334, of_person)
-    with pytest.raises(ValueError, match="at most 3 records already, for 2"):
+    with pytest.raises(ValueError, match="at most 3 records already"):
         jaxdp.account(of_person, delta=1e-5, records_per_person=2)
-    with pytest.raises(ValueError, match=r"one records_per_person, got \[1, 3\]"):
+    with pytest.raises(ValueError, match="got one record and a person with at most 3 records"):
         compose(release, of_person)
     assert compose(of_person, of_person).records_per_person == 3
     with pytest.warns(UserWarning, match="at least 1/n"):
