@@ -169,8 +169,8 @@ class Forecast(AbstractExplained, eqx.Module):
             for one in self.curve
         ]
         return Explanation(
-            f"{LOOKED_AT} Forecast for n = {self.num_samples}, {plan.budget_in_words}, "
-            f"{plan.adjacency}",
+            f"{LOOKED_AT} Forecast for n = {self.num_samples}, epsilon = {plan.epsilon:g}, delta = "
+            f"{plan.delta:g}, {plan.adjacency}",
             (*levels, Row("settings", settings), *leak, *curve),
             (
                 cost_of(plan.algorithm.release(), plan.delta).in_words,

@@ -13,17 +13,16 @@ tests/unit/privacy/test_membership_bounds.py.
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy
 from jaxtyping import Float
 
-from jaxdp.privacy.conversions.gaussian import gaussian_tradeoff, host_delta
 from jaxdp.privacy.conversions.subsampling import (
-    Lines,
+    Curve,
     SampledGaussian,
-    tradeoff_lines,
+    tradeoff_curves,
     unamplified_mu,
 )
 from jaxdp.privacy.mechanisms import AbstractMechanism, Composition
@@ -31,38 +30,6 @@ from jaxdp.privacy.release import release_of
 
 # Half the number of panels of an area, and the normal quantile at which the outermost begin.
 _PANELS, _FARTHEST = 2000, 8.0
-_TINY = np.finfo(float).tiny
-
-
-class Curve(NamedTuple):
-    """A concave bound on a test's true-positive rate: that of mu-GDP or less, by lines."""
-
-    mu: float
-    failure: float = 0.0
-    lines: Lines = Lines()
-
-    def at(self, rates: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        """The bound at false-positive rates."""
-        found = 1 - gaussian_tradeoff(self.mu, rates)
-        epsilons, deltas, levels = self.lines
-        if len(epsilons):
-            # Each line is a bound, and the least ones are near the place of a level.
-            near: Any = slice(None)
-            if levels is not None:
-                near = np.searchsorted(levels, rates)[..., None] + np.arange(-1, 2)
-                near = np.clip(near, 0, len(levels) - 1)
-            with np.errstate(over="ignore"):
-                # Without false positives a line says something only if epsilon is finite.
-                rising = np.exp(epsilons[near]) * np.maximum(rates, _TINY)[..., None]
-            found = np.minimum(found, (deltas[near] + rising).min(axis=-1))
-        return np.minimum(found + self.failure, 1.0)
-
-    @property
-    def advantage(self) -> float:
-        """A bound on the true-positive less the false-positive rate."""
-        with np.errstate(over="ignore"):
-            gains = self.lines.deltas + np.maximum(np.expm1(self.lines.epsilons), 0)
-        return min(1.0, float(np.min(gains, initial=host_delta(self.mu, 0.0))) + self.failure)
 
 
 def mechanism_of(thing: Any, adjacency: str | None = None) -> tuple[AbstractMechanism, str]:
@@ -134,12 +101,11 @@ def curves(mechanism: AbstractMechanism, adjacency: str) -> tuple[Curve, ...]:
     if (mu := mechanism.proved.mu) is not None:
         return (Curve(mu),)
     runs = _runs(mechanism)
-    if runs and (orders := tradeoff_lines(runs, adjacency)) is not None:
-        mu, failure = unamplified_mu(runs), math.fsum(run.failure for run in runs)
-        return tuple(Curve(mu, failure, lines) for lines in orders)
+    if runs and (found := tradeoff_curves(runs, adjacency)) is not None:
+        return found
     epsilons, deltas = mechanism.pairs(adjacency)
     with np.errstate(over="ignore"):
         gain = np.min(np.tanh(epsilons / 2) + 2 * deltas / (1 + np.exp(epsilons)))
     mirrored = 1 - np.exp(-epsilons) * (1 - deltas)
-    lines = Lines(np.append(epsilons, [*-epsilons, 0]), np.append(deltas, [*mirrored, gain]))
-    return (Curve(math.inf, 0.0, lines),)
+    lines = np.append(epsilons, [*-epsilons, 0]), np.append(deltas, [*mirrored, gain])
+    return (Curve(math.inf, 0.0, *lines),)

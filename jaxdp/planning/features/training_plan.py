@@ -96,9 +96,10 @@ class TrainingPlan(AbstractExplained, eqx.Module):
     def line(self) -> str:
         """The algorithm as a line of Python, for `import functools, jaxdp, optax`."""
         one, sampler = self.algorithm, self.algorithm.sampler
+        is_pair, pair = isinstance(self.budget, ApproximateDP), f"{self.epsilon!r}, {self.delta!r}"
         parts = [
             _factory(one.optimiser),
-            self._asked,
+            pair if is_pair else f"jaxdp.privacy.{self.budget!r}",
             f"learning_rate={self.chosen.learning_rate!r}",
             f"clip_norm={one.clip_norm!r}",
             f"num_steps={one.num_steps}",
@@ -107,17 +108,6 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         if one.average is not None:
             parts.append(f"average={_average(one.average)}")
         return f"jaxdp.PrivateOptimiser.calibrated({', '.join(parts)})"
-
-    @property
-    def _asked(self) -> str:
-        pair = f"{self.epsilon!r}, {self.delta!r}"
-        return pair if isinstance(self.budget, ApproximateDP) else f"jaxdp.privacy.{self.budget!r}"
-
-    @property
-    def budget_in_words(self) -> str:
-        """The budget, with the epsilon that it comes to."""
-        pair = f"epsilon = {self.epsilon:g}, delta = {self.delta:g}"
-        return pair if isinstance(self.budget, ApproximateDP) else f"{self.budget!r}: {pair}"
 
     def __str__(self):
         head = ["steps", "sampling rate", "noise multiplier", "learning rate", "clip norm", "risk"]
@@ -142,7 +132,8 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         final = float(self.predicted.final_risk)
         lines = [
             LOOKED_AT,
-            f"Plan for {self.budget_in_words}, {self.adjacency}, in every row",
+            f"Plan for epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}, in "
+            "every row",
             *lines,
             *([_LIMITED] if any(cell.is_at_limit for cell in self.table) else []),
             *([] if all(cell.is_polished for cell in self.table) else [_COARSE]),
@@ -170,7 +161,8 @@ class TrainingPlan(AbstractExplained, eqx.Module):
             )
             for cell in self.table
         )
-        title = f"{LOOKED_AT} Plan for {self.budget_in_words}, {self.adjacency}"
+        budget = f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}"
+        title = f"{LOOKED_AT} Plan for {budget}"
         limited = (_LIMITED.removeprefix("*: "),) * any(cell.is_at_limit for cell in self.table)
         return Explanation(title, rows, (self.line, *limited, *self.assumptions))
 

@@ -185,8 +185,6 @@ class OnePassPlan(AbstractExplained, eqx.Module):
         for name, asked in (("epsilon", self.epsilon), ("delta", self.delta)):
             if asked is not None:
                 rows.append(Row(name, f"{asked:g}", "of the budget"))
-        if self.budget is not None:
-            rows.append(Row("budget", repr(self.budget), "as it was asked for"))
         rows += [
             Row("rho", f"{float(one.rho):.5g}", "Gaussian DP parameter mu of the release"),
             Row("adjacency", self.adjacency, "who the neighbours are"),

@@ -235,7 +235,7 @@ class PoissonSubsampledGaussian(AbstractMechanism):
     Amplification is proved for add-or-remove-one and zero-out-one, where one record moves a sum by
     the clip norm at most, and for no other way of making batches.
 
-    A person with up to k records: see `jaxdp.privacy.conversions.subsampling`, for zero-out-one.
+    A person with up to k records: see `jaxdp.privacy.conversions.mixtures`, for zero-out-one.
     In the proof above, a step is revealed if fewer than k places are left by the others, and lost
     if it then draws one of the person's records.
 

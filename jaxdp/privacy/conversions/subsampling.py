@@ -7,13 +7,7 @@ deviation `noise_multiplier` times C. Neighbours differ in whether one term is p
 (2022), Theorem 11, and Theorem 10: pairs that dominate adaptive steps compose. Under replace-one no
 such pair is proved here.
 
-**k records of one person.** Given the others' coins, a step adds N(0, s^2 I) to a sum without the
-person's records, or with the sum v_S of the drawn subset S of them, |v_S| <= |S|. In units of s the
-densities' ratio is L = sum_S p_S exp(<v_S, x> - |v_S|^2 / 2), and each divergence, in either order,
-is a mean of a convex function of L over Gaussian x. By Kahane's convexity inequality (1985) it
-grows with each <v_S, v_T>, so it is largest for parallel v_S of length |S|: whatever directions the
-terms have, N(0, s^2) against sum_j Binomial(k, q)(j) N(j, s^2) dominates, the pair of Ganesh (2024,
-arXiv 2401.10294). Likewise it is dominated by one record of norm k, drawn if any of the k is.
+Neighbours may differ in all records of one person: `jaxdp.privacy.conversions.mixtures`.
 
 The bounds are:
 
@@ -36,13 +30,17 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
-from jaxtyping import Float
 
 from jaxdp.core.checks import concrete
 from jaxdp.core.packages import require_extra
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
-from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
+from jaxdp.privacy.conversions.gaussian import (
+    composed_mu,
+    gaussian_epsilon,
+    gaussian_tradeoff,
+    host_delta,
+)
+from jaxdp.privacy.conversions.mixtures import Mixture
 
 # Integer orders: their sums have positive terms only.
 _ORDERS = [*range(2, 65), 72, 80, 96, 128, 192, 256, 384, 512, 768, 1024]
@@ -61,8 +59,6 @@ _MOST_POINTS_OF_ALL, _POINTS_OF_REACH, _MOST_POINTS_OF_REACH = 2**21, 2**21, 2**
 _MOST_STEPS, _MOST_RUNS = 10**6, 64
 # More records of a person are accounted for as one of a larger norm.
 _MOST_RECORDS = 200
-# Noise beyond so many standard deviations, and terms of mass below e^-53, are infinite losses.
-_REACH, _LOG_MASS, _NEWTON_STEPS, _BLOCK = 10.0, 53.0, 8, 2**20
 # Least spacing at which a step's rounding is small against its probabilities.
 _LEAST_STEP = 1e-8
 # More noise is treated as this much.
@@ -71,6 +67,7 @@ _LARGEST_NOISE = 1e12
 _LARGEST_LOSS = 1e5
 # e to minus this number is far above float64's least.
 _LARGEST_EXPONENT = 600.0
+_TINY = np.finfo(float).tiny
 # The least share taken off delta for failures: a smaller one would be lost in its rounding.
 _LEAST_SHARE = 1e-6
 # A finer grid for trade-off curves, with so many points in the range of a step at least, and so
@@ -106,15 +103,39 @@ class SampledGaussian(NamedTuple):
         return SampledGaussian(min(1.0, drawn), noise, self.num_steps, self.failure)
 
 
-class Lines(NamedTuple):
-    r"""Lines $\delta_k + e^{\epsilon_k}\alpha$ that bound a test's true-positive rate.
+class Curve(NamedTuple):
+    r"""A concave bound on a test's true-positive rate: that of mu-GDP, or less by lines.
 
-    The rates `levels`, if known, increase with k, and line k is the least one near level k.
+    Line k is $\delta_k + e^{\epsilon_k}\alpha$, and the least one near the k-th false-positive rate
+    of `levels`, if they are known. An event of probability `failure` adds to all.
     """
 
+    mu: float
+    failure: float = 0.0
     epsilons: np.ndarray = np.zeros(0)
     deltas: np.ndarray = np.zeros(0)
     levels: np.ndarray | None = None
+
+    def at(self, rates: np.ndarray) -> np.ndarray:
+        """The bound at false-positive rates."""
+        found = 1 - gaussian_tradeoff(self.mu, rates)
+        if len(self.epsilons):
+            near: Any = slice(None)
+            if self.levels is not None:
+                near = np.searchsorted(self.levels, rates)[..., None] + np.arange(-1, 2)
+                near = np.clip(near, 0, len(self.levels) - 1)
+            with np.errstate(over="ignore"):
+                # Without false positives a line says something only if epsilon is finite.
+                rising = np.exp(self.epsilons[near]) * np.maximum(rates, _TINY)[..., None]
+            found = np.minimum(found, (self.deltas[near] + rising).min(axis=-1))
+        return np.minimum(found + self.failure, 1.0)
+
+    @property
+    def advantage(self) -> float:
+        """A bound on the true-positive less the false-positive rate."""
+        with np.errstate(over="ignore"):
+            gains = self.deltas + np.maximum(np.expm1(self.epsilons), 0)
+        return min(1.0, float(np.min(gains, initial=host_delta(self.mu, 0.0))) + self.failure)
 
 
 def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str) -> float:
@@ -224,84 +245,19 @@ def _grid_accountant(runs: tuple[SampledGaussian, ...], adjacency: str, step: fl
         if run.records_per_person == 1:
             accountant.compose(_event(accounting, run))
         else:
-            one = _Mixture.of(run).distribution(accounting, step)
+            one = _mixture(run).distribution(accounting, step)
             accountant._pld = accountant._pld.compose(one.self_compose(run.num_steps))
     return accountant
 
 
-class _Mixture(NamedTuple):
-    """The density of a step's sum with a person's k records, in standard deviations of its noise.
-
-    dp_accounting has such mixtures, but the tolerance of its inverse losses may lower delta.
+def tradeoff_curves(runs: Sequence[SampledGaussian], adjacency: str) -> tuple[Curve, ...] | None:
+    """Bounds on tests for each order of two neighbours, with the record against without it, and the
+    reverse; None if no grid is trusted.
     """
-
-    weights: Float[np.ndarray, " terms"]
-    shifts: Float[np.ndarray, " terms"]
-
-    @classmethod
-    def of(cls, run: SampledGaussian) -> "_Mixture":
-        count, rate, noise = run.records_per_person, run.sampling_rate, run.noise_multiplier
-        coins = [np.array([1 - rate, rate])] * count
-        shifts = np.arange(count + 1) / min(max(noise, 1e-6), _LARGEST_NOISE)
-        return cls(functools.reduce(np.convolve, coins), shifts)
-
-    @property
-    def highest(self) -> float:
-        """A place that the mixture exceeds with a probability below 1e-20."""
-        with np.errstate(divide="ignore"):
-            left = np.log(self.weights) + _LOG_MASS
-        return float((self.shifts + np.sqrt(2 * np.maximum(left, 0)))[left > 0].max())
-
-    def losses(self, places: Any) -> tuple[Any, Any]:
-        """The logarithm of the density over that of N(0, 1), and its slope."""
-        with np.errstate(divide="ignore"):
-            exponents = self.shifts * (np.asarray(places)[..., None] - self.shifts / 2)
-            exponents += np.log(self.weights)
-        largest = exponents.max(axis=-1)
-        terms = np.exp(exponents - largest[..., None])
-        total = terms.sum(axis=-1)
-        return np.log(total) + largest, terms @ self.shifts / total
-
-    def deltas(self, epsilons: Float[np.ndarray, " n"], sign: int) -> Float[np.ndarray, " n"]:
-        """Hockey-stick divergences from N(0, 1), or for sign -1 of N(0, 1) from the mixture."""
-        known = np.linspace(-_REACH, self.highest, 2**12)
-        places = np.interp(sign * epsilons, self.losses(known)[0], known)
-        # The loss is convex and increases: after one step Newton's method comes from the right.
-        for _ in range(_NEWTON_STEPS):
-            found, slopes = self.losses(places)
-            moved = places - (found - sign * epsilons) / np.maximum(slopes, 1e-300)
-            places = np.clip(moved, -_REACH, self.highest)
-        gaps = np.abs(self.losses(places)[0] - sign * epsilons)
-        mixed = scipy.special.ndtr(sign * (self.shifts - places[:, None])) @ self.weights
-        first, second = (mixed, scipy.special.ndtr(-sign * places))[::sign]
-        with np.errstate(divide="ignore"):
-            found = first - np.exp(np.minimum(epsilons + np.log(second), 0))
-        # An epsilon beside the place's own changes delta by no more than this.
-        found += 2 * gaps * first * ((places > -_REACH) & (places < self.highest))
-        return np.clip(found, np.maximum(0, -np.expm1(np.minimum(epsilons, 0))), 1)
-
-    def distribution(self, accounting: Any, step: float) -> Any:
-        """The privacy losses of one step in both orders, rounded up to multiples of `step`."""
-        both = []
-        for sign in (1, -1):
-            ends = sign * self.losses([-_REACH, self.highest if sign > 0 else _REACH])[0]
-            first, last = math.floor(ends.min() / step), math.ceil(ends.max() / step)
-            grid = np.arange(first, last + 1) * step
-            blocks = np.array_split(grid, -(-len(grid) * len(self.shifts) // _BLOCK))
-            deltas = np.concatenate([self.deltas(block, sign) for block in blocks])
-            deltas = np.maximum.accumulate(deltas[::-1])[::-1]
-            create = accounting.pld.pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap
-            both.append(create(step, first, last, deltas))
-        return accounting.pld.privacy_loss_distribution.PrivacyLossDistribution(*both)
-
-
-def tradeoff_lines(runs: tuple[SampledGaussian, ...], adjacency: str) -> tuple[Lines, ...] | None:
-    """Bounds on a test's rates for each order of two neighbours, with the record against without
-    it, and the reverse; None if no grid is trusted. Failures are left out.
-    """
-    runs = _counted_together(runs)
-    if unamplified_mu(runs) in (0, math.inf):
-        return (Lines(),)
+    failure, runs = math.fsum(run.failure for run in runs), _counted_together(runs)
+    mu = unamplified_mu(runs)
+    if mu in (0, math.inf):
+        return (Curve(mu, failure),)
     step, found = _grid_step(runs, is_fine=True), []
     if step is None or len(runs) > _MOST_RUNS:
         return None
@@ -316,8 +272,14 @@ def tradeoff_lines(runs: tuple[SampledGaussian, ...], adjacency: str) -> tuple[L
         few = (np.abs(epsilons) < _LARGEST_EXPONENT) & (places % (1 + len(places) // 2**16) == 0)
         deltas += _GRID_ROUNDING * sum(run.num_steps for run in runs)
         # Rounding may make masses negative.
-        found.append(Lines(epsilons[few], deltas[few], np.maximum.accumulate(levels[few])))
-    return tuple(found) if all(len(lines.epsilons) for lines in found) else None
+        levels = np.maximum.accumulate(levels[few])
+        found.append(Curve(mu, failure, epsilons[few], deltas[few], levels))
+    return tuple(found)
+
+
+def _mixture(run: SampledGaussian) -> Mixture:
+    noise = min(max(run.noise_multiplier, 1e-6), _LARGEST_NOISE)
+    return Mixture.of(run.records_per_person, run.sampling_rate, noise)
 
 
 def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
@@ -368,8 +330,8 @@ def _scales(run: SampledGaussian) -> tuple[float, float, float]:
     rate, noise, _, _, count = run
     precision = 1 / min(max(noise, 1e-6), _LARGEST_NOISE)
     if count > 1:
-        weights, shifts = mixture = _Mixture.of(run)
-        places = np.linspace(-_REACH, _REACH, 2**10)
+        weights, shifts = mixture = _mixture(run)
+        places = np.linspace(-10, 10, 2**10)
         chances = np.exp(-(places**2) / 2)
         spread = math.sqrt(np.cov(mixture.losses(places)[0], aweights=chances, ddof=0))
         drawn = math.sqrt(weights[1:] @ mixture.losses(shifts[1:] + 1)[0] ** 2)

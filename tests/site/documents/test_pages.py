@@ -78,7 +78,7 @@ tell(jnp.nanmin(risks[jnp.abs(scales - 1).argmin()]))"""
     ),
     "docs/how_to/calibrate_a_budget.md": Said(
         {"less than 4 together: # at the same delta": 0},
-        {1: "tell(jaxdp.account(both, delta=1e-5).epsilon)"},
+        {2: "tell(jaxdp.account(both, delta=1e-5).epsilon)"},
         (r"(\((2\.0000|1\.999\d), 1e-05\)-DP(.|\n)*?){3}",),
     ),
     "docs/how_to/train_a_network.md": Said(
