@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm, as_length
 from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.arrays import as_wide_float, in_numpy
-from jaxdp.core.checks import concrete, require_kind, require_positive
+from jaxdp.core.checks import concrete, require_count, require_kind, require_positive
 from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of
 from jaxdp.privacy.calibration import gaussian_noise_std
@@ -29,9 +29,14 @@ ROUNDING = 1e-15
 _TRACED_MARGIN_OF_SIGMA = {4: 2e-6, 8: 1e-14}
 
 
-def largest_rho(budget: AbstractBudget) -> Any:
-    """The largest rho whose rho-GDP meets a budget, rounded down (traced: by 0.2 %)."""
-    rho = budget.largest_mu
+def largest_rho(budget: AbstractBudget, records_per_person: int = 1) -> Any:
+    """The largest rho whose rho-GDP meets a budget, rounded down (traced: by 0.2 %).
+
+    For a person with up to k records it is 1/k of that for one record.
+    """
+    count = require_count("records_per_person", records_per_person)
+    # Down by two roundings, which the account may round up.
+    rho = budget.largest_mu if count == 1 else budget.largest_mu / count * (1 - 2**-51)
     known = concrete(rho)
     if known is None:
         return rho * (1 - _TRACED_MARGIN_OF_RHO[rho.dtype.itemsize])

@@ -192,6 +192,7 @@ def _account(commands) -> None:
             batches("--sampling-rate", float, "q, for Poisson batches")
             batches("--batch-size", int, "rows in a batch, for shuffled epochs")
         add("--delta", float, "delta of the budget", 1e-5)
+        add("--records-per-person", int, "largest number of one person's rows", 1)
         add("--json", bool, "print one JSON object")
 
 
@@ -254,6 +255,8 @@ def _fit(commands) -> None:
     _add_budget(limit)
     add("--delta", float, "delta of the budget, in (0, 1) [1e-6 with --columns]")
     add("--columns", _Path, known)
+    add("--groups", str, "column that names the person of each row: the budget is a person's", None)
+    add("--rows-per-person", int, "rows of each person that are used, with --groups", 1)
     kinds = _adder(parser.add_mutually_exclusive_group())
     kinds("--linear", bool, "linear in the columns; the default if the target has a range")
     kinds("--logistic", bool, "logistic regression; the default if the target has categories")

@@ -30,7 +30,10 @@ from jaxdp.estimators.arguments import (
     completed,
     ranges_of,
     refuse_keywords,
+    require_one_row,
+    row_budget,
     rows_and_labels,
+    rows_of_persons,
     training_data,
     values_of,
 )
@@ -48,15 +51,17 @@ from jaxdp.kernels.functions.bounded import RangeScaling
 from jaxdp.kernels.release.released_function import chances
 from jaxdp.kernels.release.tables import ColumnNames, columns_of
 from jaxdp.privacy import AbstractBudget, Cost
-from jaxdp.privacy.budgets import budget_of, warn_of_budget
+from jaxdp.privacy.budgets import warn_of_budget
 from jaxdp.regression import (
     Automatic,
     ColumnFeatures,
     Columns,
+    ObjectivePerturbation,
     PrivateLinearClassifier,
     PrivateLinearRegression,
     WithConstant,
 )
+from jaxdp.regression.columns import CodedTable
 from jaxdp.regression.descent import ClassSlopes, SquaredSlopes
 from jaxdp.regression.descent_plan import SQUARED, Curvature, of_classes
 from jaxdp.regression.features import ComposedFeatures
@@ -109,6 +114,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     features: str = "linear"
     fit_intercept: bool = True
     method: AbstractMethod | None = None
+    rows_per_person: int = 1
     # A formatter of dataclasses would show it, though `repr` does not.
     noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
@@ -139,7 +145,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """The kind of the features and their map, chosen without the data if "automatic"."""
         if self.features != "automatic":
             return self.features, self._public_features(names, self.features)
-        mu = float(budget_of(self.epsilon, self.delta).largest_mu)
+        mu = float(row_budget(self).largest_mu)
         numbers = [True] * len(names) if self.columns is None else self.columns.is_number
         kind = "additive"
         if all(numbers) and num_samples * mu >= _OF_WAVES * 2 * _NUM_WAVES:
@@ -169,9 +175,11 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         constant = 0.3 if kind == "kernel" else 1.0
         return WithConstant(found, constant) if self.fit_intercept else found
 
-    def _read(self, X, y, *, y_numeric):
+    def _read(self, X, y, groups, *, y_numeric):
         """The checked table, the labels, the features of a row, and all names."""
-        budget_of(self.epsilon, self.delta)
+        row_budget(self)
+        if isinstance(self._method(), ObjectivePerturbation):
+            require_one_row(self)
         self._check_features()
         if self.columns is None:
             inputs, labels, names = training_data(self, X, y, y_numeric=y_numeric)
@@ -188,6 +196,12 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             vars(self).pop("feature_names_in_", None)
             if hasattr(X, "columns"):
                 self.feature_names_in_ = np.asarray(names, dtype=object)
+        rows = rows_of_persons(self, groups, len(labels))
+        labels, is_beyond = labels[rows], is_beyond[rows]
+        if isinstance(inputs, CodedTable):
+            inputs = CodedTable(inputs.codes[rows], is_beyond)
+        else:
+            inputs = inputs[rows]
         self.features_, features = self._chosen(names, len(labels))
         self._reads_cells = self.columns is not None
         target = getattr(y, "name", None)
@@ -219,7 +233,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             )
         return inputs, labels, features, called
 
-    def _keep(self, fit: LinearFit, names: ColumnNames | None) -> None:
+    def _keep(self, fit: LinearFit, names: ColumnNames | None, groups: Any) -> None:
         known, dim = fit.release.record, fit.release.features.dim
         assert known is not None
         inputs = names.inputs if names else tuple(map(str, range(dim)))
@@ -236,7 +250,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             noise_std=tuple(fit.noise_std.tolist()),
             has_logits=is_classifier(self),
         )
-        self.release_ = dataclasses.replace(completed(fit.release, names), record=record)
+        release = completed(self, fit.release, names, groups)
+        self.release_ = dataclasses.replace(release, record=record)
         self.ledger_: Ledger = fit.ledger
         self.noise_std_ = fit.noise_std
         self.cost_: Cost = self.release_.cost
@@ -252,8 +267,10 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         self.coef_ = found[:-1].T
         self.intercept_ = np.asarray(self.release_.intercept, np.float64) + found[-1]
         self._summary = self.coef_std_ = None
-        # Of curves the descent learns too little for an unbiased estimate.
-        if self.features_ == "linear" and fit.known is not None and self.coef_.ndim == 1:
+        # Of curves the descent learns too little for an unbiased estimate, and several rows of a
+        # person do not err independently.
+        is_simple = self.features_ == "linear" and self.rows_per_person == 1
+        if is_simple and fit.known is not None and self.coef_.ndim == 1:
             assert self.coef_names_ is not None
             known = turn @ fit.known.weights[:, 0]
             known[-1] += float(self.release_.intercept)
@@ -299,12 +316,13 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
         Raises:
             ValueError: features that are not linear, a method without a plan, more than two
-                classes, or a fit of the labels' mean alone.
+                classes, several rows of a person, or a fit of the labels' mean alone.
         """
         check_is_fitted(self)
         if self._summary is None:
             raise ValueError(
-                "expected features='linear', a method with a plan, at most two classes, and a "
+                "expected features='linear', a method with a plan, at most two classes, "
+                "rows_per_person=1 (several rows of a person do not err independently), and a "
                 "budget that is enough for more than the labels' mean, got features="
                 f"{self.features_!r} and {self._method()!r}"
             )
@@ -346,7 +364,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """Predict the explained variance for n rows, without reading or spending anything.
 
         Args:
-            num_samples: number n of rows.
+            num_samples: number n of rows, with `rows_per_person` of them for each person.
             signal: guessed share, in (0, 1], of the variance of labels or best logits that the
                 features explain.
 
@@ -364,7 +382,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         signal = host_number("signal", signal)
         if not 0 < signal <= 1:
             raise ValueError(f"expected 0 < signal <= 1, got {signal}")
-        warn_of_budget(budget_of(self.epsilon, self.delta), count, stacklevel=2)
+        warn_of_budget(row_budget(self), count, stacklevel=2)
         self._check_features()
         _, features = self._chosen(_columns_in(self.input_range), count)
         return ExpectedScore(count, signal, self._left(features, count, signal), _GUESSED)
@@ -379,7 +397,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             num_features=features.num_outputs,
             num_outputs=num_outputs,
             num_samples=num_samples,
-            mu=budget_of(self.epsilon, self.delta).largest_mu,
+            mu=row_budget(self).largest_mu,
             curvature=curvature,
             scale_share=scale_share,
             other_share=other_share,
@@ -401,9 +419,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """Warn before the budget is spent, from public numbers, if a forecast leaves little."""
         if not isinstance(self._method(), AbstractDescentMethod):
             return
-        if self.fit_intercept and is_hopeless(
-            num_samples, budget_of(self.epsilon, self.delta).largest_mu
-        ):
+        if self.fit_intercept and is_hopeless(num_samples, row_budget(self).largest_mu):
             warnings.warn(
                 f"{num_samples} rows and this budget are enough for the labels' mean alone, which "
                 "all predictions will be: more rows or a larger epsilon help",
@@ -454,7 +470,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         fit_intercept: whether the function has a constant.
         method: a method of `jaxdp.regression`: `Automatic()` (None), `Whitened()`, `FullBatch()`,
             `PlannedDPSGD()`, `NoisyStatistics()` or `ObjectivePerturbation()`.
-        noise_seed: see `DPKernelRidge`.
+        rows_per_person, noise_seed: see `DPKernelRidge`.
 
     Attributes:
         coef_, intercept_: coefficients of the columns in their own units (linear, `input_range`),
@@ -484,7 +500,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     label_range: tuple[float, float] | None = None
 
     def _planned_for(self, num_samples):
-        mu = float(budget_of(self.epsilon, self.delta).largest_mu)
+        mu = float(row_budget(self).largest_mu)
         learnt = min(range_share(num_samples, mu), 0.4) if self.label_range is None else 0.0
         return 1, SQUARED, SquaredSlopes.share, learnt
 
@@ -495,12 +511,14 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         low, high = self.label_range
         return f"least squares of labels from {in_full(low)} to {in_full(high)}"
 
-    def fit(self, X: Any, y: Any, **others: Any) -> "DPLinearRegression":
+    def fit(self, X: Any, y: Any, groups: Any = None, **others: Any) -> "DPLinearRegression":
         """Spend the budget on one release.
 
         Args:
             X: inputs, one row each; a data frame's column names are public.
             y: labels, one per row.
+            groups: name of each row's person, or None (default) if every row is a person's only
+                one; see `rows_per_person`.
             others: none; a `sample_weight` would change the sensitivity.
 
         Warns:
@@ -510,7 +528,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         """
         refuse_keywords(others)
         label_range = checked_label_range(self.label_range)
-        inputs, labels, features, names = self._read(X, y, y_numeric=True)
+        inputs, labels, features, names = self._read(X, y, groups, y_numeric=True)
         if label_range is not None:
             _warn_of_labels_beyond(labels, label_range)
         learner = PrivateLinearRegression(
@@ -519,8 +537,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
             method=self._method(),
             tests_curves=self.features == "automatic",
         )
-        budget = {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
-        self._keep(learner.fit(inputs, labels, **budget), names)
+        budget = {"epsilon": row_budget(self), "noise_seed": self.noise_seed}
+        self._keep(learner.fit(inputs, labels, **budget), names, groups)
         return self
 
     def required_rows(
@@ -547,7 +565,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         """
         residual = host_number("residual_std", residual_std)
         require_positive("residual_std", residual)
-        budget_of(self.epsilon, self.delta)
+        row_budget(self)
         self._check_features()
         names = _columns_in(self.input_range) if self.columns is None else self.columns.names
         features, method = self._public_features(names, "linear"), self._method()
@@ -557,10 +575,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         known = [*(called or ()), "intercept"]
         if coefficient not in known:
             raise ValueError(f"expected a coefficient among {known}, got {coefficient!r}")
-        mu, row = (
-            float(budget_of(self.epsilon, self.delta).largest_mu),
-            turn[known.index(coefficient)],
-        )
+        mu, row = float(row_budget(self).largest_mu), turn[known.index(coefficient)]
 
         def variance(count):
             _, _, scale_share, other_share = self._planned_for(count)
@@ -591,7 +606,7 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     Args:
         epsilon, delta, input_range, columns, features: see `DPLinearRegression`.
         classes: public labels; None reads them off `y`, and the epsilon of `cost_` is infinite.
-        fit_intercept, method, noise_seed: see `DPLinearRegression`.
+        fit_intercept, method, rows_per_person, noise_seed: see `DPLinearRegression`.
 
     Attributes:
         classes_: labels in ascending order.
@@ -620,13 +635,13 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     def _learns(self):
         return "logistic regression"
 
-    def fit(self, X: Any, y: Any, **others: Any) -> "DPLogisticRegression":
+    def fit(self, X: Any, y: Any, groups: Any = None, **others: Any) -> "DPLogisticRegression":
         """Spend the budget on one release; see `DPLinearRegression.fit`. Labels are classes."""
         refuse_keywords(others)
         warn_without_classes(self.classes)
         if y is not None:
             require_alike("labels", given_array("y", y).ravel())
-        inputs, labels, features, names = self._read(X, y, y_numeric=False)
+        inputs, labels, features, names = self._read(X, y, groups, y_numeric=False)
         self.classes_ = all_classes(self.classes, labels)
         places = np.searchsorted(self.classes_, labels)
         learner = PrivateLinearClassifier(
@@ -637,11 +652,11 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         )
         if names is not None:
             names = dataclasses.replace(names, classes=tuple(map(str, self.classes_)))
-        budget = {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
+        budget = {"epsilon": row_budget(self), "noise_seed": self.noise_seed}
         fit = learner.fit(inputs, places, **budget)
         if self.classes is None:
             fit = dataclasses.replace(fit, release=without_proof(fit.release))
-        self._keep(fit, names)
+        self._keep(fit, names, groups)
         return self
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "m ..."]:

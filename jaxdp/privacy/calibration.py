@@ -12,12 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxdp.core.checks import concrete, host_number
-from jaxdp.privacy.arguments import check_non_negative
+from jaxdp.core.checks import concrete, host_number, require_count
+from jaxdp.privacy.arguments import check_non_negative, persons
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
 from jaxdp.privacy.budgets import AbstractBudget, budget_of, warn_of_budget
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp
+from jaxdp.privacy.mechanisms import AbstractMechanism
 
 # Margin for the rounding of a concrete calibration and its account.
 _MARGIN = 1e-10
@@ -77,7 +78,12 @@ def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: 
 
 
 def calibrated_noise_multiplier(
-    epsilon: Any, delta: Any = None, *, sampler: AbstractSampler, num_steps: int
+    epsilon: Any,
+    delta: Any = None,
+    *,
+    sampler: AbstractSampler,
+    num_steps: int,
+    records_per_person: int = 1,
 ) -> float:
     """A noise multiplier at which noisy sums over a sampler's batches are (epsilon, delta)-DP.
 
@@ -89,6 +95,7 @@ def calibrated_noise_multiplier(
         delta: number in (0, 1); None with a budget.
         sampler: sampler of the batches.
         num_steps: number of batches.
+        records_per_person: largest number of records of one person, public; default 1.
 
     Returns:
         The standard deviation of the noise on a sum, divided by the clip norm.
@@ -109,20 +116,28 @@ def calibrated_noise_multiplier(
     """
     require_sampler(sampler)
     budget = budget_of(epsilon, delta)
-    found = multiplier_for(budget, sampler, num_steps)
-    warn_of_budget(budget, sampler.num_records, stacklevel=2)
+    found = multiplier_for(budget, sampler, num_steps, records_per_person)
+    warn_of_budget(budget, persons(sampler.num_records, records_per_person), stacklevel=2)
     return found
 
 
-def multiplier_for(budget: AbstractBudget, sampler: AbstractSampler, num_steps: int) -> float:
+def multiplier_for(
+    budget: AbstractBudget, sampler: AbstractSampler, num_steps: int, records_per_person: int = 1
+) -> float:
     """The noise multiplier of `calibrated_noise_multiplier`, without the warning."""
+    count = require_count("records_per_person", records_per_person)
     host_number("epsilon", budget.limit)
-    alone = sampler.mechanism(1.0, num_steps).proved.mu
+
+    def mechanism_of(multiplier: float) -> AbstractMechanism:
+        of_one = sampler.mechanism(multiplier, num_steps)
+        return of_one if count == 1 else of_one.for_groups(count)
+
+    alone = mechanism_of(1.0).proved.mu
     if alone is not None:
         return float(_rounded_up(alone, budget.largest_mu))
 
     def measured(multiplier: float) -> float:
-        return budget.measured(sampler.mechanism(multiplier, num_steps), sampler.adjacency)
+        return budget.measured(mechanism_of(multiplier), sampler.adjacency)
 
     if (least := measured(math.inf)) > budget.limit:
         raise ValueError(
@@ -131,9 +146,8 @@ def multiplier_for(budget: AbstractBudget, sampler: AbstractSampler, num_steps: 
             f"{budget.named_limit} is {least:.3g}; capacity={sampler.num_records + 1} holds all"
         )
     # That noise does not suffice if overflowing batches take much of the budget.
-    return least_noise(
-        measured, budget, 1.01 * float(_rounded_up(math.sqrt(num_steps), budget.largest_mu))
-    )
+    guess = float(_rounded_up(count * math.sqrt(num_steps), budget.largest_mu))
+    return least_noise(measured, budget, 1.01 * guess)
 
 
 def least_noise(measured: Callable[[float], float], budget: AbstractBudget, upper: float) -> float:

@@ -60,6 +60,10 @@ class AbstractMechanism(eqx.Module):
         """Some epsilons and deltas; each pair of them is proved."""
         return np.array([float(self.epsilon(float(one), adjacency)) for one in _DELTAS]), _DELTAS
 
+    def for_groups(self, records_per_person: int) -> "AbstractMechanism":
+        """The mechanism if neighbours differ in up to k records, all those of one person."""
+        return Unproved(f"no proof covers {records_per_person} records of a person here")
+
 
 def require_mechanism(name: str, mechanism: Any) -> None:
     """Raise TypeError unless the argument is a mechanism."""
@@ -70,7 +74,9 @@ def require_mechanism(name: str, mechanism: Any) -> None:
 class GaussianMechanism(AbstractMechanism):
     """A Gaussian mechanism, or anything else that is proved mu-GDP.
 
-    A mu-GDP mechanism is also (mu^2/2)-zCDP. Source: Bun and Steinke (2016), Proposition 1.6.
+    A mu-GDP mechanism is also (mu^2/2)-zCDP. Source: Bun and Steinke (2016), Proposition 1.6. For k
+    records of a person it is k mu-GDP. Source: Dong, Roth and Su (2022), Theorem 2.14, for any
+    mechanism; parallel terms of a sum attain it.
 
     Args:
         mu: sensitivity under the release's adjacency over the noise's standard deviation, >= 0;
@@ -107,9 +113,15 @@ class GaussianMechanism(AbstractMechanism):
     def epsilon(self, delta, adjacency):
         return gaussian_epsilon(self.mu, delta)
 
+    def for_groups(self, records_per_person):
+        return GaussianMechanism(_times(records_per_person, self.mu))
+
 
 class ZeroConcentrated(AbstractMechanism):
-    """A z-zCDP release, z >= 0: Renyi divergences of order alpha are at most alpha z."""
+    """A z-zCDP release, z >= 0: Renyi divergences of order alpha are at most alpha z.
+
+    For k records of a person it is k^2 z-zCDP. Source: Bun and Steinke (2016), Proposition 1.9.
+    """
 
     zcdp: _Scalar = eqx.field(converter=lambda value: host_scalar("zcdp", value))
 
@@ -128,6 +140,9 @@ class ZeroConcentrated(AbstractMechanism):
 
     def epsilon(self, delta, adjacency):
         return zcdp_epsilon(self.zcdp, delta)
+
+    def for_groups(self, records_per_person):
+        return ZeroConcentrated(_times(records_per_person**2, self.zcdp))
 
 
 class Composition(AbstractMechanism):
@@ -196,6 +211,9 @@ class Composition(AbstractMechanism):
         epsilons = [part.epsilon(share, adjacency) for part in alone]
         return _sum(epsilons + ([composed_epsilon(runs, share, adjacency)] if runs else []))
 
+    def for_groups(self, records_per_person):
+        return Composition(tuple(part.for_groups(records_per_person) for part in self.mechanisms))
+
     @property
     def _parts(self) -> list[AbstractMechanism]:
         nested = (
@@ -231,6 +249,15 @@ class Unproved(AbstractMechanism):
 
     def epsilon(self, delta, adjacency):
         return math.inf
+
+    def for_groups(self, records_per_person):
+        return self
+
+
+def _times(count: int, value: Any) -> Any:
+    """The product, rounded up if it is not traced."""
+    product = count * value
+    return product if concrete(value) is None else math.nextafter(float(product), math.inf)
 
 
 def _sum(values: Sequence[Any]) -> Any:

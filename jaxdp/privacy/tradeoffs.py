@@ -79,11 +79,11 @@ def gaussian_parameter(mechanism: AbstractMechanism) -> float:
     return unamplified_mu(runs) if runs and not any(run.failure for run in runs) else math.inf
 
 
-def in_words(area: float, rate: float) -> str:
+def in_words(area: float, rate: float, unit: str = "one record") -> str:
     """The area, and the true-positive rate at 1 % false positives, in a sentence, rounded up."""
     area, rate = (min(1.0, math.ceil(10**4 * value - 1e-9) / 10**4) for value in (area, rate))
     return (
-        f"a test whether one record was used, by someone who knows all others: AUC {area:g} at "
+        f"a test whether {unit} was used, by someone who knows all others: AUC {area:g} at "
         f"most, true-positive rate {rate:g} at most at 1 % false positives"
     )
 

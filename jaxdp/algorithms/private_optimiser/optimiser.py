@@ -43,7 +43,7 @@ from jaxdp.core.checks import (
     require_kind,
 )
 from jaxdp.core.description import AbstractDescription
-from jaxdp.privacy.arguments import host_scalar
+from jaxdp.privacy.arguments import host_scalar, persons
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
 from jaxdp.privacy.budgets import AbstractBudget, budget_of, warn_of_budget
 from jaxdp.privacy.calibration import multiplier_for
@@ -200,6 +200,7 @@ class PrivateOptimiser(AbstractTrainable):
         sampler: AbstractSampler,
         average: AbstractAverage | None = None,
         noise: SecretNoise | BufferedToeplitzNoise | None = None,
+        records_per_person: int = 1,
     ) -> "PrivateOptimiser":
         """The optimiser with the noise multiplier whose T steps together are (epsilon, delta)-DP.
 
@@ -210,6 +211,7 @@ class PrivateOptimiser(AbstractTrainable):
                 such as `jaxdp.privacy.MembershipAdvantage(0.1)`.
             optimiser, learning_rate, clip_norm, num_steps, sampler, average, noise: see the
                 constructor.
+            records_per_person: largest number of records of one person, public; default 1.
 
         Warns:
             UserWarning: delta is at least one over the sampler's number of records.
@@ -231,8 +233,8 @@ class PrivateOptimiser(AbstractTrainable):
         budget = budget_of(epsilon, delta)
         # Wrong arguments raise before the search for the noise, which may take seconds.
         make(noise_multiplier=1.0).release()
-        multiplier = multiplier_for(budget, sampler, num_steps)
-        warn_of_budget(budget, sampler.num_records, stacklevel=2)
+        multiplier = multiplier_for(budget, sampler, num_steps, records_per_person)
+        warn_of_budget(budget, persons(sampler.num_records, records_per_person), stacklevel=2)
         return make(noise_multiplier=multiplier)
 
     def _argument(self, name):

@@ -161,9 +161,22 @@ def _fitted(
             f"{options.data}: {is_wrong.sum()} labels of {target!r} are missing or no category of "
             f"it, the first in data row {is_wrong.argmax() + 1}; mend or remove those rows"
         )
-    release = estimator.fit(table, labels).release_
+    estimator.set_params(rows_per_person=options.rows_per_person)
+    release = estimator.fit(table, labels, persons(options)).release_
     release = dataclasses.replace(release, columns=ColumnNames(inputs.names, target, classes))
     return NumericTable(table, labels, inputs.names, target), release
+
+
+def persons(options: argparse.Namespace) -> np.ndarray | None:
+    """Return the cells of the column of --groups; ValueError if there is none, or one is empty."""
+    if options.groups is None:
+        return None
+    names, read = open_table(options.data, header=options.header, named=[options.groups])
+    if options.groups not in names:
+        raise ValueError(f"{options.data}: no column {options.groups!r} for --groups")
+    cells = read([place := names.index(options.groups)])[place]
+    cells = [cell.strip() or None if isinstance(cell, str) else cell for cell in cells]
+    return np.array(cells, object)
 
 
 def _described(path: pathlib.Path) -> dict[str, Any]:

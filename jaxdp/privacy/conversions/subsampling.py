@@ -5,7 +5,11 @@ deviation `noise_multiplier` times C. Neighbours differ in whether one term is p
 (add-or-remove-one, zero-out-one), so that the sum moves by at most C. The pair N(0, s^2) against (1
 - q) N(0, s^2) + q N(1, s^2), s the noise multiplier, then dominates. Source: Zhu, Dong and Wang
 (2022), Theorem 11, and Theorem 10: pairs that dominate adaptive steps compose. Under replace-one no
-such pair is proved here. The bounds are:
+such pair is proved here.
+
+Neighbours may differ in all records of one person: `jaxdp.privacy.conversions.mixtures`.
+
+The bounds are:
 
 - every record in every batch: exact, and finite for any noise. Subsampling mixes it with a
   mechanism that sees nothing of the record, and mixing never adds privacy loss;
@@ -36,6 +40,7 @@ from jaxdp.privacy.conversions.gaussian import (
     gaussian_tradeoff,
     host_delta,
 )
+from jaxdp.privacy.conversions.mixtures import Mixture
 
 # Integer orders: their sums have positive terms only.
 _ORDERS = [*range(2, 65), 72, 80, 96, 128, 192, 256, 384, 512, 768, 1024]
@@ -52,6 +57,8 @@ _POINTS_OF_SPREAD, _LEAST_POINTS, _MOST_POINTS = 16, 1100, 2**18
 # Most grid points in the ranges of all runs, enough and most in that of their composition.
 _MOST_POINTS_OF_ALL, _POINTS_OF_REACH, _MOST_POINTS_OF_REACH = 2**21, 2**21, 2**23
 _MOST_STEPS, _MOST_RUNS = 10**6, 64
+# More records of a person are accounted for as one of a larger norm.
+_MOST_RECORDS = 200
 # Least spacing at which a step's rounding is small against its probabilities.
 _LEAST_STEP = 1e-8
 # More noise is treated as this much.
@@ -76,13 +83,24 @@ class SampledGaussian(NamedTuple):
     """A run of noisy sums over Poisson samples of terms of norm at most 1.
 
     A `sampling_rate` of 1 is a Gaussian mechanism. Nothing is claimed of an event of probability
-    `failure`, which adds to delta.
+    `failure`, which adds to delta. Neighbours differ in `records_per_person` terms.
     """
 
     sampling_rate: float
     noise_multiplier: Any
     num_steps: int
     failure: float = 0.0
+    records_per_person: int = 1
+
+    @property
+    def as_one_record(self) -> "SampledGaussian":
+        """A dominating run in which a person is one record of a larger norm."""
+        count, rate = self.records_per_person, self.sampling_rate
+        if count == 1:
+            return self
+        drawn = 1.0 if rate == 1 else -math.expm1(count * math.log1p(-rate)) * (1 + 1e-15)
+        noise = self.noise_multiplier / count * (1 - 1e-15)
+        return SampledGaussian(min(1.0, drawn), noise, self.num_steps, self.failure)
 
 
 class Curve(NamedTuple):
@@ -141,9 +159,11 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
     """One run for each rate and noise, sorted; all Gaussian mechanisms as one."""
     counts = collections.Counter()
     for run in runs:
-        counts[run.sampling_rate, run.noise_multiplier] += run.num_steps
+        if run.sampling_rate == 1 or run.records_per_person > _MOST_RECORDS:
+            run = run.as_one_record
+        counts[run.sampling_rate, run.noise_multiplier, run.records_per_person] += run.num_steps
     kinds = sorted(counts.items())
-    together = [SampledGaussian(rate, noise, count) for (rate, noise), count in kinds]
+    together = [SampledGaussian(rate, noise, num, 0.0, k) for (rate, noise, k), num in kinds]
     sampled = [run for run in together if run.sampling_rate < 1]
     whole = [run for run in together if run.sampling_rate == 1]
     if len(whole) > 1:
@@ -153,7 +173,8 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
 
 
 def unamplified_mu(runs: Sequence[SampledGaussian]) -> float:
-    pairs = ((math.sqrt(run.num_steps), run.noise_multiplier) for run in runs)
+    ones = (run.as_one_record for run in runs)
+    pairs = ((math.sqrt(run.num_steps), run.noise_multiplier) for run in ones)
     return composed_mu(*(root / noise if noise else math.inf for root, noise in pairs))
 
 
@@ -163,12 +184,13 @@ def _epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) ->
     if unamplified == 0 or all(run.sampling_rate == 1 for run in runs):
         return unamplified
     # Probability that a record is in any batch at all: beyond it nothing needs to be hidden.
-    rates = ((run.num_steps, run.sampling_rate) for run in runs)
+    ones = tuple(run.as_one_record for run in runs)
+    rates = ((run.num_steps, run.sampling_rate) for run in ones)
     left_out = sum(n * math.log1p(-rate) if rate < 1 else -math.inf for n, rate in rates)
     if delta >= -math.expm1(left_out):
         return 0.0
     arguments = runs, delta, adjacency
-    bounds = [unamplified, renyi_epsilon(*arguments), grid_epsilon(*arguments)]
+    bounds = [unamplified, renyi_epsilon(ones, delta, adjacency), grid_epsilon(*arguments)]
     if 1 < len(runs) <= _MOST_RUNS:
         share = delta / len(runs)
         bounds.append(math.fsum(_epsilon((run,), share, adjacency) for run in runs))
@@ -219,7 +241,12 @@ def _grid_accountant(runs: tuple[SampledGaussian, ...], adjacency: str, step: fl
     accounting = _dp_accounting()
     accountant = accounting.pld.PLDAccountant(_relation(accounting, adjacency), step)
     for run in runs:
-        accountant.compose(_event(accounting, _with_losses_up_to(_LEAST_POINTS * step, run)))
+        run = _with_losses_up_to(_LEAST_POINTS * step, run)
+        if run.records_per_person == 1:
+            accountant.compose(_event(accounting, run))
+        else:
+            one = _mixture(run).distribution(accounting, step)
+            accountant._pld = accountant._pld.compose(one.self_compose(run.num_steps))
     return accountant
 
 
@@ -250,10 +277,21 @@ def tradeoff_curves(runs: Sequence[SampledGaussian], adjacency: str) -> tuple[Cu
     return tuple(found)
 
 
+def _mixture(run: SampledGaussian) -> Mixture:
+    noise = min(max(run.noise_multiplier, 1e-6), _LARGEST_NOISE)
+    return Mixture.of(run.records_per_person, run.sampling_rate, noise)
+
+
 def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
     """The run if its largest loss is at least `least`, else one with less noise and no smaller
     epsilon.
     """
+    if run.records_per_person > 1:
+        while (share := _scales(run)[0] / least) < 1:
+            # Large noise and small losses are inversely proportional.
+            noise = run.noise_multiplier * min(max(share, 1e-3), 1 - 1e-9)
+            run = run._replace(noise_multiplier=noise)
+        return run
     unsampled = _mixed(1 / run.sampling_rate, least)
     # Solves 10 / s + 1 / (2 s^2) = unsampled.
     noise = (10 + math.sqrt(100 + 2 * unsampled)) / (2 * unsampled)
@@ -263,13 +301,8 @@ def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
 def _grid_step(runs: tuple[SampledGaussian, ...], is_fine: bool = False) -> float | None:
     """Spacing of the privacy losses, or None if no grid of bounded size resolves them."""
     spreads, largests, reach = [], [], 0.0
-    for rate, noise, num_steps, _ in runs:
-        precision = 1 / min(max(noise, 1e-6), _LARGEST_NOISE)
-        # Ten standard deviations hold all but e^-50 of the noise.
-        largest = _mixed(rate, 10 * precision + precision**2 / 2)
-        spread = min(rate * math.sqrt(math.expm1(min(precision**2, 100))), precision)
-        # The rare and large losses of steps that draw the record.
-        drawn = math.sqrt(rate) * _mixed(rate, precision + precision**2 / 2)
+    for run in runs:
+        num_steps, (largest, spread, drawn) = run.num_steps, _scales(run)
         variance = num_steps * max(spread, drawn) ** 2
         # dp_accounting keeps all but 1e-15 of a composition, by Chernoff bounds of these orders.
         order = min(max(math.sqrt(70 / variance), 0.5 / largest), 10 / largest)
@@ -290,6 +323,24 @@ def _grid_step(runs: tuple[SampledGaussian, ...], is_fine: bool = False) -> floa
         wanted = min(wanted / _FINER, max(largests) / _FINE_POINTS)
         needed = max(needed, reach / _MOST_FINE_POINTS)
     return max(wanted, needed, _LEAST_STEP)
+
+
+def _scales(run: SampledGaussian) -> tuple[float, float, float]:
+    """The largest loss of a step, the loss's spread, and that of steps that draw a record."""
+    rate, noise, _, _, count = run
+    precision = 1 / min(max(noise, 1e-6), _LARGEST_NOISE)
+    if count > 1:
+        weights, shifts = mixture = _mixture(run)
+        places = np.linspace(-10, 10, 2**10)
+        chances = np.exp(-(places**2) / 2)
+        spread = math.sqrt(np.cov(mixture.losses(places)[0], aweights=chances, ddof=0))
+        drawn = math.sqrt(weights[1:] @ mixture.losses(shifts[1:] + 1)[0] ** 2)
+        return float(mixture.losses(mixture.highest)[0]), spread, drawn
+    # Ten standard deviations hold all but e^-50 of the noise.
+    largest = _mixed(rate, 10 * precision + precision**2 / 2)
+    spread = min(rate * math.sqrt(math.expm1(min(precision**2, 100))), precision)
+    # The rare and large losses of steps that draw the record.
+    return largest, spread, math.sqrt(rate) * _mixed(rate, precision + precision**2 / 2)
 
 
 def _mixed(rate: float, loss: float) -> float:
