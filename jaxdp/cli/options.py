@@ -25,7 +25,17 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add a parser for every command, whose default `command` is the function to run."""
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     learning = _columns, _fit, _predict
-    for add in (_compare, _plan, _account, _sweep, *learning, _reconstruct, _explore, _doctor):
+    for add in (
+        _compare,
+        _plan,
+        _account,
+        _audit,
+        _sweep,
+        *learning,
+        _reconstruct,
+        _explore,
+        _doctor,
+    ):
         add(commands)
 
 
@@ -167,6 +177,25 @@ def _account(commands) -> None:
             batches("--batch-size", int, "rows in a batch, for shuffled epochs")
         add("--delta", float, "delta of the budget", 1e-5)
         add("--json", bool, "print one JSON object")
+
+
+def _audit(commands) -> None:
+    _, add = _command(
+        commands,
+        "audit",
+        "test a claim of privacy by the scores of canaries, whichever library trained",
+        "Print a lower bound on epsilon beside the claimed one. SCORES is a table with the columns "
+        "score, higher if the canary looks included, and included, 0 or 1. By default its rows are "
+        "the canaries of one run, included by a fair coin each. Exit status: 0 if the claim is not "
+        "refuted, 1 if it is, 2 for bad input.",
+    )
+    add("scores", _Path, "a table: text with a line of column names, or .npz")
+    add("--claimed-epsilon", float, "the claim to test, at --delta", required=True)
+    add("--delta", float, "delta of the claim", required=True)
+    add("--confidence", float, "probability of a bound that holds", 0.95)
+    runs = "rows are independent runs, with the canary (1) or without (0)"
+    add("--independent-runs", bool, runs)
+    add("--json", bool, "print one JSON object")
 
 
 def _sweep(commands) -> None:

@@ -1,0 +1,304 @@
+r"""The price of tuning: the cost of the best of a random number K of private runs.
+
+*Statement.* P and Q are the outputs of one run on two neighbours. By a run's account an event of
+probability a on one neighbour has at most g(a) on the other, and $P(E) - tQ(E) \le H(t)$ for every
+event E, in both directions. K has the generating function $\varphi$ with $\varphi'(1)$ finite, and
+$$ W(c) = \max_{0 \le v \le 1} \bigl(\varphi'(v) - c\,\varphi'(1 - g(1 - v))\bigr)_+ . $$
+If $W(c) \le \sum_j w_j (c_j - c)_+$ for $c \ge 0$, with $w_j, c_j \ge 0$, then the best run is
+$(\epsilon, \delta)$-DP at $\delta = \sum_j w_j c_j H(e^\epsilon / c_j)$, $\epsilon \ge 0$.
+
+*Proof.* A uniform number, attached to each run's output and removed at the end, breaks ties. Let
+F(y) and G(y) be the probabilities under P and Q that a run is worse than y. All K runs are worse
+with probability $\varphi(F(y))$, so the best has the density $\varphi'(F)\,dP$, or
+$\varphi'(G)\,dQ$. Being no worse than y is an event, so $G \ge 1 - g(1 - F)$; and $\varphi'$
+increases. With v = F(y) and $c = e^\epsilon dQ/dP$,
+$$ \varphi'(F)\,dP - e^\epsilon\varphi'(G)\,dQ \le (\varphi'(v) - c\,\varphi'(1 - g(1 - v)))\,dP
+\le W(c)\,dP \le \sum_j w_j (c_j\,dP - e^\epsilon dQ)_+ , $$
+whose integral is at most $\sum_j w_j c_j H(e^\epsilon/c_j)$. If K = 0 both release the same.
+
+W is convex, so its chords are such a sum. A run that draws its settings at random has the g and H
+that all settings have. Derived: tests/unit/privacy/test_tuning.py enumerates discrete mechanisms. A
+sum of one term is due to Koskela, Redberg and Wang (2024), *Privacy profiles for private
+selection*. For zCDP runs, Papernot and Steinke (2022), *Hyperparameter tuning with Renyi
+differential privacy*, Theorems 2 and 6, cost more, except for Poisson K of large mean and tiny mu.
+"""
+
+import abc
+import decimal
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+import scipy
+
+from jaxdp.core.checks import concrete, host_number, require_kind
+from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.attack_bounds import largest_true_positive_rate
+from jaxdp.privacy.conversions.bisection import largest_within, log_excess
+from jaxdp.privacy.mechanisms import AbstractMechanism, GaussianMechanism, require_mechanism
+from jaxdp.privacy.release import Release, release_of
+from jaxdp.privacy.secret.secret_noise import SecretNoise
+
+# Above the rounding of the formulas.
+_ROUNDING = 1e-9
+# Points at which v, c and a run's delta are evaluated; any are valid.
+_NUM_LEVELS, _NUM_CHORDS, _NUM_DELTAS = 2**14, 80, 100
+_LARGEST_EPSILON = 200.0
+# 150 digits and 512 bits give K to 1e-120 in total variation; a millionth of delta pays for that.
+_DIGITS, _NUM_WORDS, _TAIL, _DISTANCE, _RESERVE = 150, 8, decimal.Decimal("1e-140"), 1e-120, 1e-6
+
+
+class AbstractRepetitions(eqx.Module):
+    """The distribution of the number K of runs."""
+
+    mean: eqx.AbstractVar[float]
+
+    def __check_init__(self):
+        if not 0 < self.mean <= 1e6:
+            raise ValueError(f"expected 0 < mean <= 1e6 runs, got {self.mean}")
+
+    @abc.abstractmethod
+    def log_slope(self, rest: Any) -> Any:
+        """The logarithm of the derivative of E[v^K] at v = 1 - rest."""
+
+    @abc.abstractmethod
+    def probabilities(self) -> Iterator[tuple[int, decimal.Decimal]]:
+        """All numbers of runs in order with their probabilities, in the digits of the context."""
+
+    def draw(self, noise: SecretNoise | None = None) -> int:
+        """The number of runs to make: keep it secret, and how long the runs take.
+
+        Args:
+            noise: source of random bits; None (default) for the operating system. A seed gives the
+                same number at every call, and is for tests.
+        """
+        if noise is not None:
+            require_kind("noise", noise, SecretNoise, "a jaxdp.privacy.SecretNoise(), or None")
+        words = (noise or SecretNoise()).words(_NUM_WORDS, "number of runs")
+        with decimal.localcontext(prec=_DIGITS):
+            left = decimal.Decimal(int.from_bytes(words.tobytes(), "little")) / 2**512
+            for count, probability in self.probabilities():
+                left -= probability
+                if left < 0 or (probability < _TAIL and count > self.mean):
+                    return count
+        raise AssertionError
+
+
+class NegativeBinomialRepetitions(AbstractRepetitions):
+    r"""K >= 1 runs from a truncated negative binomial distribution, by default a geometric one.
+
+    $P[K = k]$ is proportional to $(1-\gamma)^k \prod_{l<k} (l + \eta)/(l + 1)$. Source: Papernot
+    and Steinke (2022), Definition 1.
+
+    Args:
+        gamma: number in (0, 1); 1 / gamma is the mean for eta = 1.
+        eta: number > -1, default 1; 0 gives a logarithmic distribution.
+
+    Example:
+        >>> from jaxdp.privacy import NegativeBinomialRepetitions
+        >>> repetitions = NegativeBinomialRepetitions(gamma=0.1)
+        >>> print(f"{repetitions.mean:.1f} runs on average"), repetitions.draw() >= 1
+        10.0 runs on average
+        (None, True)
+    """
+
+    gamma: float = eqx.field(converter=lambda value: host_number("gamma", value))
+    eta: float = eqx.field(default=1.0, converter=lambda value: host_number("eta", value))
+
+    def __check_init__(self):
+        if not 0 < self.gamma < 1:
+            raise ValueError(f"expected 0 < gamma < 1, got {self.gamma}")
+        if not -1 < self.eta <= 1e3 or 0 < abs(self.eta) < 1e-6:
+            raise ValueError(f"expected -1 < eta <= 1000, 0 or not within 1e-6, got {self.eta}")
+
+    @property
+    def mean(self):
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.log_slope(0.0)))
+
+    def log_slope(self, rest):
+        level = -math.log(self.gamma)
+        # The factor eta / (gamma^-eta - 1), without overflow.
+        power = self.eta * level
+        factor = max(power, 0) + math.log(level * scipy.special.exprel(-abs(power)))
+        inner = np.log(self.gamma + (1 - self.gamma) * np.asarray(rest))
+        return math.log1p(-self.gamma) - factor - (1 + self.eta) * inner
+
+    def probabilities(self):
+        gamma, eta = decimal.Decimal(self.gamma), decimal.Decimal(self.eta)
+        factor = eta / ((-eta * gamma.ln()).exp() - 1) if eta else -1 / gamma.ln()
+        for count in range(1, 2**62):
+            factor *= 1 - gamma
+            yield count, factor
+            factor *= (count + eta) / (count + 1)
+
+
+class PoissonRepetitions(AbstractRepetitions):
+    """K >= 0 runs from a Poisson distribution; nothing is released if K = 0.
+
+    Args:
+        mean: expected number of runs, > 0.
+
+    Example:
+        >>> from jaxdp.privacy import PoissonRepetitions
+        >>> PoissonRepetitions(8.0).draw() >= 0
+        True
+    """
+
+    mean: float = eqx.field(converter=lambda value: host_number("mean", value))
+
+    def log_slope(self, rest):
+        return math.log(self.mean) - self.mean * np.asarray(rest)
+
+    def probabilities(self):
+        mean = decimal.Decimal(self.mean)
+        probability = (-mean).exp()
+        for count in range(2**62):
+            yield count, probability
+            probability *= mean / (count + 1)
+
+
+class BestOfRuns(AbstractMechanism):
+    """The best of a random number of runs of a mechanism, at the cost that this module proves.
+
+    Args:
+        mechanism: mechanism of one run and its score.
+        repetitions: distribution of the number of runs.
+    """
+
+    mechanism: AbstractMechanism
+    repetitions: AbstractRepetitions
+
+    def __check_init__(self):
+        require_mechanism("mechanism", self.mechanism)
+        expected = "a number of runs, such as PoissonRepetitions(8.0)"
+        require_kind("repetitions", self.repetitions, AbstractRepetitions, expected)
+
+    @property
+    def adjacencies(self):
+        return self.mechanism.adjacencies
+
+    @property
+    def assumptions(self):
+        return (
+            *self.mechanism.assumptions,
+            f"the best of K runs alone is released; K, drawn by {self.repetitions}, stays secret",
+            "all runs draw their settings alike, with fresh noise; a score is computed from the "
+            "run's release, from public rows, or within the run's cost",
+        )
+
+    def epsilon(self, delta, adjacency):
+        if any(concrete(value) is None for value in (delta, *jax.tree.leaves(self))):
+            raise TypeError(
+                "expected concrete arguments, got traced ones: the price of tuning is computed on "
+                "the host, outside jit, vmap and grad"
+            )
+        delta = float(delta)
+        points, values = self._account(delta, adjacency)
+        knots, shares = self._chords(adjacency)
+
+        def excess(epsilon):
+            ratio = math.exp(epsilon) / knots
+            found = np.interp(np.maximum(ratio, 1 / ratio), points, values)
+            # H(t) = 1 - t + t H(1/t), from the other direction.
+            found = np.where(ratio < 1, 1 - ratio + ratio * found, found)
+            return -log_excess(float(shares @ found) * (1 + _ROUNDING), delta * (1 - _RESERVE))
+
+        if not len(knots):
+            return math.inf
+        if excess(0.0) >= 0:
+            return 0.0
+        found = max(largest_within(excess, 1e-9, _LARGEST_EPSILON, strictly=True), 1e-9)
+        found *= 1 + _ROUNDING
+        paid = found < math.inf and (1 + math.exp(found)) * _DISTANCE <= _RESERVE * delta
+        return found if paid else math.inf
+
+    def _account(self, delta: float, adjacency: str) -> tuple[list[float], list[float]]:
+        """Values of t >= 1 and bounds on H(t); H is convex, so that chords between are bounds."""
+        least = max(1e-4 * delta / max(self.repetitions.mean, 1.0), 1e-300)
+        points, values = [1.0], [1.0]
+        for value in np.geomspace(0.9, min(least, 0.5), _NUM_DELTAS).tolist():
+            epsilon = float(self.mechanism.epsilon(value, adjacency))
+            if epsilon == 0:
+                values[0] = value
+            elif epsilon < 2 * _LARGEST_EPSILON and math.exp(epsilon) > points[-1]:
+                points.append(math.exp(epsilon))
+                values.append(value)
+        return points, values
+
+    def _chords(self, adjacency: str) -> tuple[np.ndarray, np.ndarray]:
+        """All c_j and w_j c_j; none if W is positive too far out."""
+        tails = scipy.special.expit(np.linspace(-25, 25, _NUM_LEVELS // 4))
+        rest = np.sort(np.concatenate([np.linspace(0, 1, _NUM_LEVELS), tails]))[::-1]
+        run = Release("one run", adjacency, self.mechanism)
+        others = np.minimum(largest_true_positive_rate(run, rest) * (1 + _ROUNDING) + 1e-12, 1.0)
+        # Between two levels of v, phi' is at most the upper and its other value at least the lower.
+        upper, lower = self.repetitions.log_slope(rest[1:]), self.repetitions.log_slope(others[:-1])
+        largest = float(np.max(upper - lower)) + _ROUNDING
+        if not largest < _LARGEST_EPSILON:
+            return np.empty(0), np.empty(0)
+        knots = np.concatenate([[0.0], np.geomspace(0.1, math.exp(largest), _NUM_CHORDS)])
+        upper, lower = np.exp(upper) * (1 + _ROUNDING), np.exp(lower) * (1 - _ROUNDING)
+        heights = [max(float(np.max(upper - knot * lower)), 0.0) for knot in knots[:-1]]
+        slopes = np.diff([*heights, 0.0]) / np.diff(knots)
+        return knots[1:], np.maximum(np.diff(slopes, append=0.0), 0.0) * knots[1:]
+
+
+def tuned(thing: Any, *, repetitions: AbstractRepetitions) -> Release:
+    """The release of the best of a random number of runs, for `jaxdp.account`.
+
+    Args:
+        thing: one run, an algorithm or a `Release`, whose cost includes its score.
+        repetitions: distribution of the number of runs; its `draw` gives the number to make.
+
+    Raises:
+        TypeError: `thing` states no release, or `repetitions` is no distribution.
+
+    Example:
+        >>> import jaxdp
+        >>> from jaxdp.privacy import NegativeBinomialRepetitions, tuned
+        >>> run = jaxdp.DPGD(0.02, 1.0, num_steps=50, noise_scale=2.0)
+        >>> best = tuned(run, repetitions=NegativeBinomialRepetitions(gamma=0.1))
+        >>> print([round(jaxdp.account(each, delta=1e-5).epsilon, 2) for each in (run, best)])
+        [1.99, 2.95]
+    """
+    release = release_of(thing)
+    return Release(
+        what=f"the best of several runs, each {release.what}",
+        adjacency=release.adjacency,
+        mechanism=BestOfRuns(release.mechanism, repetitions),
+        assumptions=release.assumptions,
+        is_certified=release.is_certified,
+        num_records=release.num_records,
+    )
+
+
+def tuned_mu(epsilon: float, delta: float, *, repetitions: AbstractRepetitions) -> float:
+    """The largest mu of each run for which the best of the mu-GDP runs is (epsilon, delta)-DP.
+
+    Args:
+        epsilon, delta: budget of the whole search.
+        repetitions: distribution of the number of runs.
+
+    Raises:
+        ValueError: the budget is out of range, or too small for so many runs.
+
+    Example:
+        >>> from jaxdp.privacy import PoissonRepetitions, gaussian_mu, tuned_mu
+        >>> mu = tuned_mu(2.0, 1e-5, repetitions=PoissonRepetitions(4.0))
+        >>> print(f"each run {mu:.3f}, one run alone {gaussian_mu(2.0, 1e-5):.3f}")
+        each run 0.368, one run alone 0.502
+    """
+    check_budget(epsilon, delta)
+
+    def cost(mu):
+        return BestOfRuns(GaussianMechanism(mu), repetitions).epsilon(delta, REPLACE_ONE)
+
+    found = largest_within(lambda mu: log_excess(cost(mu), epsilon), 1e-6, 1e3)
+    if found == 0:
+        raise ValueError(f"expected epsilon of at least {cost(1e-6):.3g}, got {epsilon}")
+    return found
