@@ -10,6 +10,8 @@ makes as many trials as that on average, each with the whole budget, and states 
 import dataclasses
 import warnings
 
+import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
@@ -47,10 +49,10 @@ class Config:
 
 def run(config: Config) -> xarray.Dataset:
     """Test accuracy of each way, again and again, and what each way costs."""
-    budget = {"epsilon": config.epsilon, "delta": config.delta}
+    budget = config.epsilon, config.delta
     repetitions = NegativeBinomialRepetitions(1 / config.num_trials)
-    alone = jaxdp.privacy.gaussian_mu(**budget)
-    each = jaxdp.privacy.tuned_mu(**budget, repetitions=repetitions)
+    alone = jaxdp.privacy.gaussian_mu(*budget)
+    each = jaxdp.privacy.tuned_mu(*budget, repetitions=repetitions)
     axes = {"way": WAYS, "repeat": config.num_repeats}
     found = harness.empty(axes, {("way", "repeat"): ["accuracy", "trials"], ("way",): ["mu"]})
     found.mu[:] = [alone, each, alone, alone]
@@ -61,27 +63,28 @@ def run(config: Config) -> xarray.Dataset:
         plan = jaxdp.forecast(
             public,
             num_samples=config.num_private,
-            **budget,
+            epsilon=config.epsilon,
+            delta=config.delta,
             num_steps=config.num_steps,
             sampling_rate=1.0,
         ).plan
     rng, key = np.random.default_rng(config.seed), jr.key(config.seed)
-    planned = float(plan.algorithm.learning_rate), float(plan.algorithm.clip_norm)
-    for repeat in harness.track(range(config.num_repeats), "repeat {}".format):
-        numbers = [1, int(rng.geometric(repetitions.gamma)), config.num_trials, 1]
-        for way, number in enumerate(numbers):
-            settings = [planned] if way == 0 else _random_settings(rng, number)
-            trials = []
-            for rate, clip in settings:
-                key, now = jr.split(key)
-                # Only ways with a score pay for it.
-                share = _SHARE if 0 < way < 3 else 0.0
-                mu = float(found.mu[way])
-                score, accuracy = _trial(config, private, rate, clip, (1 - share) ** 0.5 * mu, now)
-                noise = rng.normal() / (share**0.5 * mu) if share else 0.0
-                trials.append((score + noise / config.num_private, accuracy))
-            found.accuracy[way, repeat] = max(trials)[1]
-            found.trials[way, repeat] = number
+    planned = [np.asarray(plan.algorithm.learning_rate), np.asarray(plan.algorithm.clip_norm)]
+    drawn = rng.geometric(repetitions.gamma, config.num_repeats)
+    for way, numbers in enumerate([1, drawn, config.num_trials, 1]):
+        numbers = np.broadcast_to(numbers, config.num_repeats)
+        # Log-uniform rates and clips around 3 and 0.4.
+        scale = np.exp(np.log(_RANGE) * rng.uniform(-1, 1, (numbers.sum(), 2)))
+        settings = np.array(planned if way == 0 else [3.0, 0.4] * scale) + 0 * scale
+        # Only ways with a score pay for it.
+        share, mu = _SHARE if WAYS[way] in ("tuned", "unpaid") else 0.0, float(found.mu[way])
+        key, now = jr.split(key)
+        score, accuracy = _trials(config, private, settings, (1 - share) ** 0.5 * mu, key=now)
+        if share:
+            score += rng.normal(size=len(score)) / (share**0.5 * mu * config.num_private)
+        places = np.split(np.arange(len(score)), np.cumsum(numbers)[:-1])
+        best = [place[np.argmax(score[place])] for place in places]
+        found.accuracy[way], found.trials[way] = accuracy[best], numbers
     composed = jaxdp.privacy.gaussian_epsilon(alone * config.num_trials**0.5, config.delta)
     found.attrs |= {
         "claimed": config.epsilon,
@@ -97,10 +100,10 @@ def run(config: Config) -> xarray.Dataset:
 
 def _problems(config: Config) -> tuple[jaxdp.FixedFeatures, jaxdp.FixedFeatures]:
     """The public rows, half of them for tests, and the private ones with all rows that are left."""
-    digits = load_digits()
-    order = np.random.default_rng(config.seed).permutation(len(digits.target))
-    rows = (digits.data[order] / 16).astype(np.float32)
-    signs = (1 - 2 * (digits.target[order] % 2)).astype(np.float32)
+    pixels, labels = map(np.asarray, load_digits(return_X_y=True))
+    order = np.random.default_rng(config.seed).permutation(len(labels))
+    rows = (pixels[order] / 16).astype(np.float32)
+    signs = (1 - 2 * (labels[order] % 2)).astype(np.float32)
     first, last = config.num_public, config.num_public + config.num_private
     rows = rows - rows[:first].mean(axis=0)
     rows = rows / np.sqrt(np.mean(np.sum(rows[:first] ** 2, axis=1)))
@@ -118,25 +121,25 @@ def _problems(config: Config) -> tuple[jaxdp.FixedFeatures, jaxdp.FixedFeatures]
     )
 
 
-def _random_settings(rng: np.random.Generator, number: int) -> list[tuple[float, float]]:
-    """Learning rates and clip norms, log-uniform within a factor of 30."""
-    scale = np.exp(np.log(_RANGE) * rng.uniform(-1, 1, (number, 2)))
-    return [(3.0 * rate, 0.4 * clip) for rate, clip in scale]
+def _trials(config: Config, problem, settings: np.ndarray, mu: float, *, key) -> np.ndarray:
+    """Accuracies on the training rows and on the test rows of mu-GDP runs with these settings."""
 
+    def trial(setting, key):
+        algorithm = jaxdp.PrivateOptimiser(
+            optax.sgd,
+            learning_rate=setting[0],
+            clip_norm=setting[1],
+            noise_multiplier=config.num_steps**0.5 / mu,
+            num_steps=config.num_steps,
+            sampler=PoissonSampler(config.num_private, 1.0),
+        )
+        runs = jaxdp.simulate(problem, algorithm, num_runs=1, key=key, records=1)
+        names = "train_accuracy", "accuracy"
+        return jnp.stack([runs.observables[name][0, -1] for name in names])
 
-def _trial(config: Config, problem, rate: float, clip: float, mu: float, key) -> tuple:
-    """Accuracy on the training and on the test rows after one mu-GDP run."""
-    algorithm = jaxdp.PrivateOptimiser(
-        optax.sgd,
-        learning_rate=rate,
-        clip_norm=clip,
-        noise_multiplier=config.num_steps**0.5 / mu,
-        num_steps=config.num_steps,
-        sampler=PoissonSampler(config.num_private, 1.0),
-    )
-    runs = jaxdp.simulate(problem, algorithm, num_runs=1, key=key, records=1)
-    names = "train_accuracy", "accuracy"
-    return tuple(float(runs.observables[name][0, -1]) for name in names)
+    keys = jr.split(key, len(settings))
+    found = jax.lax.map(lambda each: trial(*each), (jnp.asarray(settings), keys), batch_size=64)
+    return np.array(found).T
 
 
 def _leak_of_the_best(count: int, mu: float, delta: float) -> float:
