@@ -34,7 +34,7 @@ import jax
 import numpy as np
 import scipy
 
-from jaxdp.core.checks import concrete, host_number, require_kind
+from jaxdp.core.checks import concrete, host_number, require_kind, require_positive
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.attack_bounds import largest_true_positive_rate
@@ -55,11 +55,15 @@ _DIGITS, _NUM_WORDS, _TAIL, _DISTANCE, _RESERVE = 150, 8, decimal.Decimal("1e-14
 class AbstractRepetitions(eqx.Module):
     """The distribution of the number K of runs."""
 
-    mean: eqx.AbstractVar[float]
-
     def __check_init__(self):
-        if not 0 < self.mean <= 1e6:
-            raise ValueError(f"expected 0 < mean <= 1e6 runs, got {self.mean}")
+        if not self.mean <= 1e6:
+            raise ValueError(f"expected at most 1e6 runs on average, got {self.mean:.3g}")
+
+    @property
+    def mean(self) -> float:
+        """The expected number of runs."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.log_slope(0.0)))
 
     @abc.abstractmethod
     def log_slope(self, rest: Any) -> Any:
@@ -115,11 +119,6 @@ class NegativeBinomialRepetitions(AbstractRepetitions):
         if not -1 < self.eta <= 1e3 or 0 < abs(self.eta) < 1e-6:
             raise ValueError(f"expected -1 < eta <= 1000, 0 or not within 1e-6, got {self.eta}")
 
-    @property
-    def mean(self):
-        with np.errstate(over="ignore"):
-            return float(np.exp(self.log_slope(0.0)))
-
     def log_slope(self, rest):
         level = -math.log(self.gamma)
         # The factor eta / (gamma^-eta - 1), without overflow.
@@ -141,7 +140,7 @@ class PoissonRepetitions(AbstractRepetitions):
     """K >= 0 runs from a Poisson distribution; nothing is released if K = 0.
 
     Args:
-        mean: expected number of runs, > 0.
+        rate: expected number of runs, > 0.
 
     Example:
         >>> from jaxdp.privacy import PoissonRepetitions
@@ -149,17 +148,20 @@ class PoissonRepetitions(AbstractRepetitions):
         True
     """
 
-    mean: float = eqx.field(converter=lambda value: host_number("mean", value))
+    rate: float = eqx.field(converter=lambda value: host_number("rate", value))
+
+    def __check_init__(self):
+        require_positive("rate", self.rate)
 
     def log_slope(self, rest):
-        return math.log(self.mean) - self.mean * np.asarray(rest)
+        return math.log(self.rate) - self.rate * np.asarray(rest)
 
     def probabilities(self):
-        mean = decimal.Decimal(self.mean)
-        probability = (-mean).exp()
+        rate = decimal.Decimal(self.rate)
+        probability = (-rate).exp()
         for count in range(2**62):
             yield count, probability
-            probability *= mean / (count + 1)
+            probability *= rate / (count + 1)
 
 
 class BestOfRuns(AbstractMechanism):

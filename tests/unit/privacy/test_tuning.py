@@ -182,11 +182,11 @@ def test_runs_without_a_proof_have_no_finite_cost():
 
 
 REFUSED = [
-    (lambda: PoissonRepetitions(0.0), "0 < mean <= 1e6 runs, got 0.0"),
-    (lambda: PoissonRepetitions(math.nan), "0 < mean"),
+    (lambda: PoissonRepetitions(0.0), "rate > 0, got 0.0"),
+    (lambda: PoissonRepetitions(math.nan), "rate > 0"),
     (lambda: NegativeBinomialRepetitions(1.0), "0 < gamma < 1, got 1.0"),
     (lambda: NegativeBinomialRepetitions(0.1, -1.0), "-1 < eta"),
-    (lambda: NegativeBinomialRepetitions(1e-8), "1e6 runs, got 1"),
+    (lambda: NegativeBinomialRepetitions(1e-8), "at most 1e6 runs on average, got 1e"),
     (lambda: tuned_mu(1e-5, 1e-5, repetitions=EACH[1]), "expected epsilon of at least"),
     (lambda: tuned_mu(0.0, 1e-5, repetitions=EACH[1]), "0 < epsilon"),
 ]
