@@ -27,6 +27,7 @@ from experiments.harness.drawing import BLUE, tidy
 from jaxdp.privacy import NegativeBinomialRepetitions, PoissonSampler
 
 WAYS = ("planned", "tuned", "unpaid", "random setting")
+_SCORED = (1, 2)
 # The score's part of a run's mu^2, and the factor around the centre of the random settings.
 _SHARE, _RANGE = 0.1, 30.0
 
@@ -54,7 +55,8 @@ def run(config: Config) -> xarray.Dataset:
     alone = jaxdp.privacy.gaussian_mu(*budget)
     each = jaxdp.privacy.tuned_mu(*budget, repetitions=repetitions)
     axes = {"way": WAYS, "repeat": config.num_repeats}
-    found = harness.empty(axes, {("way", "repeat"): ["accuracy", "trials"], ("way",): ["mu"]})
+    names = {("way", "repeat"): ["accuracy", "trials"], ("way",): ["mu"]}
+    found = harness.empty(axes, names)
     found.mu[:] = [alone, each, alone, alone]
     public, private = _problems(config)
     with warnings.catch_warnings():
@@ -71,20 +73,23 @@ def run(config: Config) -> xarray.Dataset:
     rng, key = np.random.default_rng(config.seed), jr.key(config.seed)
     planned = [np.asarray(plan.algorithm.learning_rate), np.asarray(plan.algorithm.clip_norm)]
     drawn = rng.geometric(repetitions.gamma, config.num_repeats)
-    for way, numbers in enumerate([1, drawn, config.num_trials, 1]):
-        numbers = np.broadcast_to(numbers, config.num_repeats)
-        # Log-uniform rates and clips around 3 and 0.4.
-        scale = np.exp(np.log(_RANGE) * rng.uniform(-1, 1, (numbers.sum(), 2)))
-        settings = np.array(planned if way == 0 else [3.0, 0.4] * scale) + 0 * scale
-        # Only ways with a score pay for it.
-        share, mu = _SHARE if WAYS[way] in ("tuned", "unpaid") else 0.0, float(found.mu[way])
-        key, now = jr.split(key)
-        score, accuracy = _trials(config, private, settings, (1 - share) ** 0.5 * mu, key=now)
-        if share:
-            score += rng.normal(size=len(score)) / (share**0.5 * mu * config.num_private)
-        places = np.split(np.arange(len(score)), np.cumsum(numbers)[:-1])
-        best = [place[np.argmax(score[place])] for place in places]
-        found.accuracy[way], found.trials[way] = accuracy[best], numbers
+    numbers = [np.ones_like(drawn), drawn, np.full_like(drawn, config.num_trials)]
+    found.trials[:] = [*numbers, np.ones_like(drawn)]
+    # One row for each trial: its way and repetition, in this order.
+    ways, repeats = np.nonzero(found.trials.values)
+    rows = np.repeat(np.stack([ways, repeats], 1), found.trials.values.ravel().astype(int), axis=0)
+    # Log-uniform rates and clips around 3 and 0.4.
+    scale = np.exp(np.log(_RANGE) * rng.uniform(-1, 1, (len(rows), 2)))
+    settings = np.where(rows[:, :1] == 0, np.stack(planned), [3.0, 0.4] * scale)
+    # Only ways with a score pay for it.
+    mus, is_scored = found.mu.values[rows[:, 0]], np.isin(rows[:, 0], _SCORED)
+    share = np.where(is_scored, _SHARE, 0.0)
+    score, accuracy = _trials(config, private, settings, (1 - share) ** 0.5 * mus, key=key)
+    spread = 1 / (_SHARE**0.5 * mus * config.num_private)
+    score = score + np.where(is_scored, spread * rng.normal(size=len(rows)), 0.0)
+    for way, repeat in np.unique(rows, axis=0):
+        among = np.flatnonzero((rows == (way, repeat)).all(axis=1))
+        found.accuracy[way, repeat] = accuracy[among[np.argmax(score[among])]]
     composed = jaxdp.privacy.gaussian_epsilon(alone * config.num_trials**0.5, config.delta)
     found.attrs |= {
         "claimed": config.epsilon,
@@ -121,15 +126,15 @@ def _problems(config: Config) -> tuple[jaxdp.FixedFeatures, jaxdp.FixedFeatures]
     )
 
 
-def _trials(config: Config, problem, settings: np.ndarray, mu: float, *, key) -> np.ndarray:
+def _trials(config: Config, problem, settings: np.ndarray, mus: np.ndarray, *, key) -> np.ndarray:
     """Accuracies on the training rows and on the test rows of mu-GDP runs with these settings."""
 
-    def trial(setting, key):
+    def trial(setting, multiplier, key):
         algorithm = jaxdp.PrivateOptimiser(
             optax.sgd,
             learning_rate=setting[0],
             clip_norm=setting[1],
-            noise_multiplier=config.num_steps**0.5 / mu,
+            noise_multiplier=multiplier,
             num_steps=config.num_steps,
             sampler=PoissonSampler(config.num_private, 1.0),
         )
@@ -137,9 +142,9 @@ def _trials(config: Config, problem, settings: np.ndarray, mu: float, *, key) ->
         names = "train_accuracy", "accuracy"
         return jnp.stack([runs.observables[name][0, -1] for name in names])
 
-    keys = jr.split(key, len(settings))
-    found = jax.lax.map(lambda each: trial(*each), (jnp.asarray(settings), keys), batch_size=64)
-    return np.array(found).T
+    given = settings, config.num_steps**0.5 / mus, jr.split(key, len(mus))
+    given = jax.tree.map(jnp.asarray, given)
+    return np.array(jax.lax.map(lambda each: trial(*each), given, batch_size=64)).T
 
 
 def _leak_of_the_best(count: int, mu: float, delta: float) -> float:
