@@ -24,18 +24,8 @@ _PUBLIC = (
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add a parser for every command, whose default `command` is the function to run."""
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    learning = _columns, _fit, _predict
-    for add in (
-        _compare,
-        _plan,
-        _account,
-        _audit,
-        _sweep,
-        *learning,
-        _reconstruct,
-        _explore,
-        _doctor,
-    ):
+    learning, others = (_columns, _fit, _predict), (_reconstruct, _explore, _doctor)
+    for add in (_compare, _plan, _account, _audit, _sweep, *learning, *others):
         add(commands)
 
 
@@ -184,17 +174,14 @@ def _audit(commands) -> None:
         commands,
         "audit",
         "test a claim of privacy by the scores of canaries, whichever library trained",
-        "Print a lower bound on epsilon beside the claimed one. SCORES is a table with the columns "
-        "score, higher if the canary looks included, and included, 0 or 1. By default its rows are "
-        "the canaries of one run, included by a fair coin each. Exit status: 0 if the claim is not "
-        "refuted, 1 if it is, 2 for bad input.",
+        "Print a lower bound on epsilon beside the claimed one. SCORES has the columns score, "
+        "higher if the canary looks included, and included, 0 or 1, by a fair coin for each canary "
+        "of one run. Exit status: 0 if the claim is not refuted, 1 if it is, 2 for bad input.",
     )
     add("scores", _Path, "a table: text with a line of column names, or .npz")
     add("--claimed-epsilon", float, "the claim to test, at --delta", required=True)
     add("--delta", float, "delta of the claim", required=True)
-    add("--confidence", float, "probability of a bound that holds", 0.95)
-    runs = "rows are independent runs, with the canary (1) or without (0)"
-    add("--independent-runs", bool, runs)
+    add("--confidence", float, "probability that the bound holds", 0.95)
     add("--json", bool, "print one JSON object")
 
 

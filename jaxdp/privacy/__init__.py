@@ -36,12 +36,7 @@ from jaxdp.privacy.objective_perturbation import ObjectivePerturbationMechanism
 from jaxdp.privacy.release import Release, StatedBudget, compose
 from jaxdp.privacy.secret.secret_noise import SecretNoise, secret_key
 from jaxdp.privacy.strategies import independent_strategy, square_root_strategy
-from jaxdp.privacy.tuning import (
-    NegativeBinomialRepetitions,
-    PoissonRepetitions,
-    tuned,
-    tuned_mu,
-)
+from jaxdp.privacy.tuning import NegativeBinomialRepetitions, PoissonRepetitions, tuned, tuned_mu
 
 __all__ = [
     "AbstractMechanism",
