@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 import jaxdp
 from experiments import harness
 from experiments.harness import Check
-from experiments.harness.drawing import BLUE, tidy
+from experiments.harness.drawing import BLUE, GREY, tidy
 from jaxdp.privacy import NegativeBinomialRepetitions, PoissonSampler
 
 WAYS = ("planned", "tuned", "unpaid", "random setting")
@@ -45,7 +45,7 @@ class Config:
     num_repeats: int = 100
     seed: int = 3
 
-    smoke = harness.size(num_public=60, num_private=100, num_steps=4, num_trials=3, num_repeats=3)
+    smoke = harness.size(num_steps=10, num_repeats=40)
 
 
 def run(config: Config) -> xarray.Dataset:
@@ -198,11 +198,13 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Mean test accuracy of each way with 3 standard errors."""
+    """Test accuracy of each way: all repetitions, and their mean with 3 standard errors."""
     mean, error = _means(dataset)
-    figure = Figure(figsize=(4.4, 3.2), layout="constrained")
+    figure = Figure(figsize=(5.0, 3.4), layout="constrained")
     axes = figure.subplots()
     places = np.arange(len(mean))
+    spread = places[:, None] + np.linspace(-0.25, 0.25, dataset.sizes["repeat"])
+    axes.plot(spread.T, dataset.accuracy.values.T, ".", color=GREY, markersize=3)
     axes.errorbar(places, mean, 3 * error, marker="o", linestyle="none", capsize=3, color=BLUE)
     axes.set_xticks(places, [str(way) for way in mean.way.values])
     axes.set(ylabel="test accuracy", xlim=(-0.5, len(mean) - 0.5))

@@ -214,18 +214,14 @@ class BestOfRuns(AbstractMechanism):
         paid = found < math.inf and (1 + math.exp(found)) * _DISTANCE <= _RESERVE * delta
         return found if paid else math.inf
 
-    def _account(self, delta: float, adjacency: str) -> tuple[list[float], list[float]]:
+    def _account(self, delta: float, adjacency: str) -> tuple[np.ndarray, np.ndarray]:
         """Values of t >= 1 and bounds on H(t); H is convex, so that chords between are bounds."""
         least = max(1e-4 * delta / max(self.repetitions.mean, 1.0), 1e-300)
-        points, values = [1.0], [1.0]
-        for value in np.geomspace(0.9, min(least, 0.5), _NUM_DELTAS).tolist():
-            point = math.exp(min(float(self.mechanism.epsilon(value, adjacency)), 700.0))
-            if point == 1:
-                values[0] = value
-            elif points[-1] < point < math.exp(700):
-                points.append(point)
-                values.append(value)
-        return points, values
+        values = np.geomspace(0.9, min(least, 0.5), _NUM_DELTAS)
+        epsilons = [float(self.mechanism.epsilon(value, adjacency)) for value in values.tolist()]
+        logs, values = np.array([0.0, *epsilons]), np.array([1.0, *values])
+        is_known = logs < 2 * _LARGEST_EPSILON
+        return np.maximum.accumulate(np.exp(logs[is_known])), values[is_known]
 
     def _chords(self, adjacency: str) -> tuple[np.ndarray, np.ndarray]:
         """All c_j and w_j c_j; none if the bound is above `_LARGEST_EPSILON`."""
