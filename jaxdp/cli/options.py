@@ -24,8 +24,8 @@ _PUBLIC = (
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add a parser for every command, whose default `command` is the function to run."""
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    learning = _columns, _fit, _predict
-    for add in (_compare, _plan, _account, _sweep, *learning, _reconstruct, _explore, _doctor):
+    learning, others = (_columns, _fit, _predict), (_reconstruct, _explore, _doctor)
+    for add in (_compare, _plan, _account, _audit, _sweep, *learning, *others):
         add(commands)
 
 
@@ -194,6 +194,22 @@ def _account(commands) -> None:
         add("--delta", float, "delta of the budget", 1e-5)
         add("--records-per-person", int, "largest number of one person's rows", 1)
         add("--json", bool, "print one JSON object")
+
+
+def _audit(commands) -> None:
+    _, add = _command(
+        commands,
+        "audit",
+        "test a claim of privacy by the scores of canaries, whichever library trained",
+        "Print a lower bound on epsilon beside the claimed one. SCORES has the columns score, "
+        "higher if the canary looks included, and included, 0 or 1, by a fair coin for each canary "
+        "of one run. Exit status: 0 if the claim is not refuted, 1 if it is, 2 for bad input.",
+    )
+    add("scores", _Path, "a table: text with a line of column names, or .npz")
+    add("--claimed-epsilon", float, "the claim to test, at --delta", required=True)
+    add("--delta", float, "delta of the claim", required=True)
+    add("--confidence", float, "probability that the bound holds", 0.95)
+    add("--json", bool, "print one JSON object")
 
 
 def _sweep(commands) -> None:

@@ -44,6 +44,7 @@ from jaxdp.privacy.objective_perturbation import ObjectivePerturbationMechanism
 from jaxdp.privacy.release import Release, StatedBudget, compose
 from jaxdp.privacy.secret.secret_noise import SecretNoise, secret_key
 from jaxdp.privacy.strategies import independent_strategy, square_root_strategy
+from jaxdp.privacy.tuning import NegativeBinomialRepetitions, PoissonRepetitions, tuned, tuned_mu
 
 __all__ = [
     "AbstractBudget",
@@ -56,7 +57,9 @@ __all__ = [
     "GaussianDP",
     "GaussianMechanism",
     "MembershipAdvantage",
+    "NegativeBinomialRepetitions",
     "ObjectivePerturbationMechanism",
+    "PoissonRepetitions",
     "PoissonSampler",
     "ReconstructionBound",
     "Release",
@@ -86,6 +89,8 @@ __all__ = [
     "secret_key",
     "sphere_log_baseline",
     "square_root_strategy",
+    "tuned",
+    "tuned_mu",
     "zcdp_epsilon",
     "zcdp_epsilon_published",
     "zcdp_noise_std",

@@ -53,7 +53,7 @@ def parts() -> SimpleNamespace:
     p.state = p.private.init(p.model)
     p.gaussian_cost = privacy.GaussianMechanism(1.0)
     p.release = privacy.Release("a sum", "replace-one", p.gaussian_cost)
-    p.noise = privacy.SecretNoise(2**200)
+    p.noise, p.runs = privacy.SecretNoise(2**200), privacy.PoissonRepetitions(2.0)
     p.strategy = 0.5 * np.eye(2)
     p.run = jaxdp.Trajectory(np.ones(2), np.ones(2), np.ones(()), np.zeros((), int), {})
     p.kernel, p.identity = kernels.Gaussian(2.0), kernels.IdentityFeatures(3)
@@ -147,6 +147,7 @@ _BY_KIND: list[tuple[str, Any, str]] = [
     ("thing", "unit", "features"),
     ("thing", None, "adjoint feature_map noise schedule"),
     ("thing", "gaussian_cost", "mechanism"),
+    ("thing", "runs", "repetitions"),
     ("progress", None, "progress"),
 ]
 ARGUMENTS = {name: (kind, value) for kind, value, names in _BY_KIND for name in names.split()}
@@ -410,6 +411,10 @@ _row(
     owner=lambda p: p.noise,
 )
 _row("privacy.SecretNoise.proved", owner=lambda p: p.noise)
+_row("privacy.NegativeBinomialRepetitions", kinds="eta: number")
+_row("privacy.PoissonRepetitions", lambda p: {"rate": 2.0}, kinds="rate: positive")
+_row("privacy.tuned", lambda p: {"thing": p.one_pass}, kinds="thing: thing")
+_row("privacy.tuned_mu")
 _row("privacy.Composition", lambda p: {"mechanisms": (p.gaussian_cost,)})
 _row(
     "privacy.Release",
