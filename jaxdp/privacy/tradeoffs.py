@@ -54,7 +54,6 @@ def best_rate(
     return functools.reduce(np.maximum, (one.at(rates) for one in curves(mechanism, adjacency)))
 
 
-@functools.lru_cache(maxsize=1024)
 def best_area(mechanism: AbstractMechanism, adjacency: str) -> float:
     """A bound on the area under every test's ROC curve; exchanging neighbours keeps an area."""
     if (mu := mechanism.proved.mu) is not None:
@@ -95,9 +94,17 @@ def _runs(mechanism: AbstractMechanism) -> tuple[SampledGaussian, ...]:
     return tuple(run for run in runs if run is not None) if None not in runs else ()
 
 
-@functools.lru_cache(maxsize=8)
 def curves(mechanism: AbstractMechanism, adjacency: str) -> tuple[Curve, ...]:
     """The bounds on tests, each for one order of two neighbours or for both."""
+    try:
+        return _curves(mechanism, adjacency)
+    except TypeError:
+        # Mechanisms that hold arrays have no hash.
+        return _curves.__wrapped__(mechanism, adjacency)
+
+
+@functools.lru_cache(maxsize=64)
+def _curves(mechanism: AbstractMechanism, adjacency: str) -> tuple[Curve, ...]:
     if (mu := mechanism.proved.mu) is not None:
         return (Curve(mu),)
     runs = _runs(mechanism)

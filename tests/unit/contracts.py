@@ -95,7 +95,7 @@ _BY_KIND: list[tuple[str, Any, str]] = [
         "num_classes num_devices num_eigenfunctions num_eigenvalues num_features "
         "num_frequencies num_guesses num_inputs num_knots num_models num_modes num_places "
         "num_projections num_records num_runs num_samples num_sets num_starts num_steps "
-        "num_test num_train num_weights records ",
+        "num_test num_train num_weights records records_per_person rows_per_person ",
     ),
     ("count", 100, "num_trials"),
     ("natural", 4, "num_known public_seed rank spread_draws spread_rank"),
