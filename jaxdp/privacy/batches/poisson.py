@@ -324,7 +324,9 @@ class PoissonSubsampledGaussian(AbstractMechanism):
         return self.sampler.overflow_for_person(self.records_per_person)
 
     def for_groups(self, records_per_person):
-        return dataclasses.replace(self, records_per_person=records_per_person)
+        # A mechanism whose unit is a person already has persons of so many such units.
+        count = self.records_per_person * records_per_person
+        return dataclasses.replace(self, records_per_person=count)
 
     def epsilon(self, delta, adjacency):
         return composed_epsilon((self.sampled,), delta, adjacency)

@@ -8,8 +8,8 @@ mean of a convex function of L over Gaussian x. By Kahane's convexity inequality
 does not decrease with any of the covariances <v_S, v_T>, so it is largest for parallel v_S of
 length |S|. So whatever directions the terms have, the pair N(0, s^2) and
 sum_j Binomial(k, q)(j) N(j, s^2) dominates a step, and by joint convexity the coins of the others
-change nothing. It is the pair of Ganesh (2024), arXiv 2401.10294. By the same inequality one record
-of norm k, drawn if any of the k is, dominates it in turn.
+change nothing. It is the pair of Ganesh (2024), arXiv 2401.10294. By the same inequality k / m
+records of norm m, each drawn if any of its own m of the k is, dominate it in turn.
 """
 
 import functools

@@ -57,7 +57,7 @@ _POINTS_OF_SPREAD, _LEAST_POINTS, _MOST_POINTS = 16, 1100, 2**18
 # Most grid points in the ranges of all runs, enough and most in that of their composition.
 _MOST_POINTS_OF_ALL, _POINTS_OF_REACH, _MOST_POINTS_OF_REACH = 2**21, 2**21, 2**23
 _MOST_STEPS, _MOST_RUNS = 10**6, 64
-# More records of a person are accounted for as one of a larger norm.
+# More records of a person are accounted for as at most so many of a larger norm.
 _MOST_RECORDS = 200
 # Least spacing at which a step's rounding is small against its probabilities.
 _LEAST_STEP = 1e-8
@@ -92,15 +92,15 @@ class SampledGaussian(NamedTuple):
     failure: float = 0.0
     records_per_person: int = 1
 
-    @property
-    def as_one_record(self) -> "SampledGaussian":
-        """A dominating run in which a person is one record of a larger norm."""
-        count, rate = self.records_per_person, self.sampling_rate
+    def with_fewer(self, most: int) -> "SampledGaussian":
+        """A dominating run in which a person has at most `most` records, of a larger norm."""
+        count, rate = -(-self.records_per_person // most), self.sampling_rate
         if count == 1:
             return self
         drawn = 1.0 if rate == 1 else -math.expm1(count * math.log1p(-rate)) * (1 + 1e-15)
-        noise = self.noise_multiplier / count * (1 - 1e-15)
-        return SampledGaussian(min(1.0, drawn), noise, self.num_steps, self.failure)
+        noise, num = self.noise_multiplier / count * (1 - 1e-15), self.num_steps
+        fewer = -(-self.records_per_person // count)
+        return SampledGaussian(min(1.0, drawn), noise, num, self.failure, fewer)
 
 
 class Curve(NamedTuple):
@@ -159,8 +159,7 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
     """One run for each rate and noise, sorted; all Gaussian mechanisms as one."""
     counts = collections.Counter()
     for run in runs:
-        if run.sampling_rate == 1 or run.records_per_person > _MOST_RECORDS:
-            run = run.as_one_record
+        run = run.with_fewer(1 if run.sampling_rate == 1 else _MOST_RECORDS)
         counts[run.sampling_rate, run.noise_multiplier, run.records_per_person] += run.num_steps
     kinds = sorted(counts.items())
     together = [SampledGaussian(rate, noise, num, 0.0, k) for (rate, noise, k), num in kinds]
@@ -173,7 +172,7 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
 
 
 def unamplified_mu(runs: Sequence[SampledGaussian]) -> float:
-    ones = (run.as_one_record for run in runs)
+    ones = (run.with_fewer(1) for run in runs)
     pairs = ((math.sqrt(run.num_steps), run.noise_multiplier) for run in ones)
     return composed_mu(*(root / noise if noise else math.inf for root, noise in pairs))
 
@@ -184,7 +183,7 @@ def _epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) ->
     if unamplified == 0 or all(run.sampling_rate == 1 for run in runs):
         return unamplified
     # Probability that a record is in any batch at all: beyond it nothing needs to be hidden.
-    ones = tuple(run.as_one_record for run in runs)
+    ones = tuple(run.with_fewer(1) for run in runs)
     rates = ((run.num_steps, run.sampling_rate) for run in ones)
     left_out = sum(n * math.log1p(-rate) if rate < 1 else -math.inf for n, rate in rates)
     if delta >= -math.expm1(left_out):
@@ -287,6 +286,7 @@ def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
     epsilon.
     """
     if run.records_per_person > 1:
+        run = run._replace(noise_multiplier=min(run.noise_multiplier, _LARGEST_NOISE))
         while (share := _scales(run)[0] / least) < 1:
             # Large noise and small losses are inversely proportional.
             noise = run.noise_multiplier * min(max(share, 1e-3), 1 - 1e-9)

@@ -105,6 +105,16 @@ def test_k_records_have_the_likelihood_ratio_of_simulated_batches(sign):
     assert sign < 0 or not is_matched(noise / math.sqrt(2))
 
 
+def test_many_records_cost_little_more_and_steps_without_a_cost_none():
+    most = _account(200, 0.01, 5.0, 50, 1e-5)
+    # A person's 201 records are accounted for as 101 of norm 2.
+    assert most < _account(201, 0.01, 5.0, 50, 1e-5) < 4 * most
+    runs = [SampledGaussian(0.1, noise, 9, 0.0, 3) for noise in (2.0, math.inf)]
+    assert composed_epsilon(runs, 1e-5, _ZEROED) == pytest.approx(
+        _account(3, 0.1, 2.0, 9, 1e-5), rel=0.01
+    )
+
+
 @pytest.mark.parametrize("angle", [0.5, 2.0, math.pi])
 def test_terms_in_different_directions_reveal_less_than_parallel_ones(angle):
     noise, rate, axis = 0.8, 0.3, np.linspace(-7, 7, 561)
@@ -194,6 +204,9 @@ def test_no_proof_no_finite_cost():
     cost = jaxdp.account(added, delta=1e-5, records_per_person=2)
     assert cost.epsilon == math.inf
     assert "zero-out-one, not add-or-remove-one" in str(cost)
+    # Persons of two units of three records have six records.
+    twice, six = sums.for_groups(3).for_groups(2), sums.for_groups(6)
+    assert twice.epsilon(1e-5, _ZEROED) == six.epsilon(1e-5, _ZEROED)
     # So few places that the others may leave none.
     full = PoissonSubsampledGaussian(PoissonSampler(100, 0.1, capacity=12), 2.0, 10)
     assert full.for_groups(3).epsilon(1e-5, _ZEROED) == math.inf
