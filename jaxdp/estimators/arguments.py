@@ -104,13 +104,13 @@ def refuse_missing_labels(labels: np.ndarray) -> None:
 
 def _has_missing(values: np.ndarray) -> bool:
     """Whether a value is masked, NaN, None, NaT or NA."""
-    if values.dtype.kind in "fmM":
+    if values.dtype.kind in "fcmM":
         return bool(np.ma.is_masked(values) or np.isnan(values).any())
     # By name: pandas' NA cannot be compared.
     return np.ma.is_masked(values) or any(
         value is None
         or type(value).__name__ in ("NAType", "NaTType")
-        or (isinstance(value, (float, np.floating)) and math.isnan(value))
+        or (isinstance(value, (float, np.generic)) and value != value)
         for value in (values.ravel() if values.dtype == object else ())
     )
 

@@ -72,10 +72,11 @@ def test_the_budget_is_a_persons_and_the_card_says_so():
         (_GROUPS[:-1], "each of 1200 rows, got shape"),
         ([None, *_GROUPS[1:]], "without missing names"),
         (np.where(_GROUPS == 3, np.nan, _GROUPS), "without missing names"),
+        ([np.datetime64("NaT"), *_GROUPS[1:]], "without missing names"),
         (np.ma.masked_equal(_GROUPS, 3), "without missing names"),
         (pd.Series(_GROUPS, dtype="Int64").where(_GROUPS != 3), "without missing names"),
     ],
-    ids=["none", "too few", "None", "NaN", "masked", "NA"],
+    ids=["none", "too few", "None", "NaN", "NaT", "masked", "NA"],
 )
 def test_wrong_groups_are_refused_in_one_clear_error(groups, said):
     with pytest.raises(ValueError, match=said):
