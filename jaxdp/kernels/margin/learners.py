@@ -118,7 +118,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
                 found = self.calibration(num_samples, 1 / noise, delta).mechanism
                 return asked.measured(found, REPLACE_ONE)
 
-            epsilon = 1 / least_noise(measured, asked, 1 / epsilon)
+            epsilon = 1 / least_noise(measured, asked, 1 / max(epsilon, 1e-17))
         budget = float(epsilon), float(delta), num_samples
         if self.ridge is not None:
             return self._calibrated(*budget, self.ridge / self.feature_bound**2)
