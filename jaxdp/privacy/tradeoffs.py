@@ -103,7 +103,7 @@ def curves(mechanism: AbstractMechanism, adjacency: str) -> tuple[Curve, ...]:
         return _curves.__wrapped__(mechanism, adjacency)
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=8)
 def _curves(mechanism: AbstractMechanism, adjacency: str) -> tuple[Curve, ...]:
     if (mu := mechanism.proved.mu) is not None:
         return (Curve(mu),)

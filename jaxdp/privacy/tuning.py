@@ -47,8 +47,9 @@ from jaxdp.privacy.tradeoffs import best_rate
 
 # Above the rounding of the formulas.
 _ROUNDING = 1e-9
-# Numbers of levels v, multiples c and deltas at which a run is evaluated; any serve.
-_NUM_LEVELS, _NUM_CHORDS, _NUM_DELTAS = 2**14, 80, 100
+# Numbers of levels v and multiples c, and of deltas in a decade, at which a run is evaluated; any
+# serve. The deltas are the same ones for all budgets, as accounts remember their answers.
+_NUM_LEVELS, _NUM_CHORDS, _DELTAS_OF_DECADE = 2**14, 80, 10
 _LARGEST_EPSILON = 200.0
 # 150 digits of 512 bits give K to 1e-120 in total variation, for which a millionth of delta pays.
 _DIGITS, _TAIL, _DISTANCE, _RESERVE = 150, decimal.Decimal("1e-140"), 1e-120, 1e-6
@@ -221,7 +222,8 @@ class BestOfRuns(AbstractMechanism):
     def _account(self, delta: float, adjacency: str) -> tuple[np.ndarray, np.ndarray]:
         """Values of t >= 1 and bounds on H(t); H is convex, so that chords between are bounds."""
         least = max(1e-4 * delta / max(self.repetitions.mean, 1.0), 1e-300)
-        values = np.geomspace(0.9, min(least, 0.5), _NUM_DELTAS)
+        num = math.ceil(-_DELTAS_OF_DECADE * math.log10(least)) + 1
+        values = 0.9 * 10.0 ** (-np.arange(num) / _DELTAS_OF_DECADE)
         epsilons = [float(self.mechanism.epsilon(value, adjacency)) for value in values.tolist()]
         logs, values = np.array([0.0, *epsilons]), np.array([1.0, *values])
         is_known = logs < 2 * _LARGEST_EPSILON
