@@ -30,16 +30,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
 from jaxdp.core.checks import concrete
 from jaxdp.core.packages import require_extra
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
-from jaxdp.privacy.conversions.gaussian import (
-    composed_mu,
-    gaussian_epsilon,
-    gaussian_tradeoff,
-    host_delta,
-)
+from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon, host_delta
 from jaxdp.privacy.conversions.mixtures import Mixture
 
 # Integer orders: their sums have positive terms only.
@@ -118,7 +114,10 @@ class Curve(NamedTuple):
 
     def at(self, rates: np.ndarray) -> np.ndarray:
         """The bound at false-positive rates."""
-        found = 1 - gaussian_tradeoff(self.mu, rates)
+        mu, found = float(self.mu), np.ones(np.shape(rates))
+        if mu < math.inf:
+            # One less the trade-off function would lose the digits of small rates.
+            found = scipy.special.ndtr(scipy.special.ndtri(rates) + mu)
         if len(self.epsilons):
             near: Any = slice(None)
             if self.levels is not None:

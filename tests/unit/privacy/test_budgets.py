@@ -53,6 +53,13 @@ def test_a_budget_is_the_largest_mu_that_keeps_it(budget):
     assert budget.largest_mu * (1 - 1e-6) < float(pass_.rho) <= budget.largest_mu
 
 
+def test_small_rates_keep_their_digits():
+    for rate in (1e-20, 1e-12, 1e-6):
+        budget = TruePositiveRate(3 * rate, at=rate)
+        assert budget.is_met_by(GaussianMechanism(budget.largest_mu))
+        assert not budget.is_met_by(GaussianMechanism(budget.largest_mu * (1 + 1e-9)))
+
+
 def test_no_pair_of_epsilon_and_delta_is_on_the_way():
     """The pair at delta = 1e-5 that implies the same rate asks for much more noise."""
     implying = privacy.gaussian_mu(math.log((0.05 - 1e-5) / 0.01), 1e-5)
