@@ -73,12 +73,13 @@ class Mixture(NamedTuple):
         found += 2 * gaps * first * ((places > -_REACH) & (places < self.highest))
         return np.clip(found, np.maximum(0, -np.expm1(np.minimum(epsilons, 0))), 1)
 
-    def distribution(self, accounting: Any, step: float) -> Any:
-        """The privacy losses of one step in both orders, rounded up to multiples of `step`."""
+    def distribution(self, accounting: Any, step: float, least: int) -> Any:
+        """The privacy losses of one step in both orders, bounded on `least` or more of a grid."""
         both = []
         for sign in (1, -1):
             ends = sign * self.losses([-_REACH, self.highest if sign > 0 else _REACH])[0]
-            first, last = math.floor(ends.min() / step), math.ceil(ends.max() / step)
+            first = math.floor(ends.min() / step)
+            last = max(math.ceil(ends.max() / step), first + least)
             grid = np.arange(first, last + 1) * step
             blocks = np.array_split(grid, -(-len(grid) * len(self.shifts) // _BLOCK))
             deltas = np.concatenate([self.deltas(block, sign) for block in blocks])

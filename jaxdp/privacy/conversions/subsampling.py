@@ -239,11 +239,11 @@ def _grid_accountant(runs: tuple[SampledGaussian, ...], adjacency: str, step: fl
     accounting = _dp_accounting()
     accountant = accounting.pld.PLDAccountant(_relation(accounting, adjacency), step)
     for run in runs:
-        run = _with_losses_up_to(_LEAST_POINTS * step, run)
         if run.records_per_person == 1:
+            run = _with_losses_up_to(_LEAST_POINTS * step, run)
             accountant.compose(_event(accounting, run))
         else:
-            one = _mixture(run).distribution(accounting, step)
+            one = _mixture(run).distribution(accounting, step, _LEAST_POINTS)
             accountant._pld = accountant._pld.compose(one.self_compose(run.num_steps))
     return accountant
 
@@ -284,13 +284,6 @@ def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
     """The run if its largest loss is at least `least`, else one with less noise and no smaller
     epsilon.
     """
-    if run.records_per_person > 1:
-        run = run._replace(noise_multiplier=min(run.noise_multiplier, _LARGEST_NOISE))
-        while (share := _scales(run)[0] / least) < 1:
-            # Large noise and small losses are inversely proportional.
-            noise = run.noise_multiplier * min(max(share, 1e-3), 1 - 1e-9)
-            run = run._replace(noise_multiplier=noise)
-        return run
     unsampled = _mixed(1 / run.sampling_rate, least)
     # Solves 10 / s + 1 / (2 s^2) = unsampled.
     noise = (10 + math.sqrt(100 + 2 * unsampled)) / (2 * unsampled)
