@@ -30,8 +30,7 @@ _LEAST = 1e-3  # share learnt of a mode; with less an estimate is all noise
 _RANK = 1e-6  # relative size of a direction of which nothing is known
 _STANDS_OUT = 2.0  # a cell has rows to tell of if its noisy count is this many deviations
 _SURE = 4.0  # a cell has rows if its noisy count is this many standard deviations
-# Noise of a cell's count over the mean one: with more, counts do not tell which cells have rows.
-_HIDDEN = 0.3
+_HIDDEN = 1.0  # counts do not say which cells have rows if their noise is this many mean counts
 _FAR = 1e-3  # weight in a curve's local mean of knots far away
 
 

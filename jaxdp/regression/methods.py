@@ -58,11 +58,14 @@ _NOTHING = 50.0  # n mu below which the labels' mean alone is learnt
 _FIRST = 0.3  # share of the first of two descents in the budget of both
 _LEAST_SIGNAL, _MOST_SIGNAL = 0.02, 0.9  # of the error that the second one assumes
 # Whether curves are worth their noise is tested after a descent of lines, if n mu is so many times
-# the number of functions in the test. Shares: of the first descent, of the test and of the curves'
-# second moments in the budget of the descents, and of the test's moments in that of all moments.
+# the number of functions in the test. Shares: of the test and of the curves' second moments in the
+# budget of the descents, and of the test's moments in that of all moments.
 _WORTH = 8.0
 _TEST, _OF_CURVES, _OF_TEST = 0.06, 0.08, 0.1
 _GUESS = 0.03, 0.25  # of the variance that curves explain beyond lines, and the guess's deviation
+# The signal that the descent of curves assumes: at least the first number, and the second times
+# what they explain, since directions of few rows, which are learnt last, have most of it.
+_LEFT = 1.0, 4.0
 # All were chosen on the first six tables of the leaderboard and on simulated tables.
 _LEAST_MODE = 0.05  # of a whitened direction that a test divides by
 
@@ -220,7 +223,7 @@ class AbstractDescentMethod(AbstractMethod):
                         release, bound, structure.basis, of_curves, spending.rounds
                     )
                     (spectrum, squares), lines, of_stage = found_of_curves, None, of_rest
-                    signal = SIGNAL
+                    signal = max(_LEFT[0], _LEFT[1] * gain)
             size = found
             plan = planned(spectrum, mu=of_stage, signal=signal, **options)
             stages.append(private_descent(own, slopes, plan, of_stage, weights))

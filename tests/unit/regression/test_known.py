@@ -106,6 +106,21 @@ def test_a_category_without_rows_is_near_its_columns_mean_and_nothing_is_known_o
     assert np.median(raw) > 2
 
 
+def test_counts_that_noise_hides_draw_no_cell(monkeypatch):
+    drawn, draws = [], known._with_empty_cells
+
+    def raw(turn, noise, stages, *given):
+        weights = turn @ stages[-1].weights
+        drawn.append(np.any(draws(turn, noise, stages, *given)[2:7] != weights[2:7]))
+        return weights
+
+    monkeypatch.setattr(known, "_with_empty_cells", raw)
+    for most in (known._HIDDEN, 0.0):
+        monkeypatch.setattr(known, "_HIDDEN", most)
+        _fit(0)
+    assert drawn == [True, False]
+
+
 def test_a_column_is_centred_by_noisy_counts_and_no_prediction_changes(monkeypatch):
     fit, kinds, _ = _fit(0)
     # Of cells that have rows: others are drawn to the mean.
