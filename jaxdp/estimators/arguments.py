@@ -25,7 +25,7 @@ from jaxdp.kernels import ColumnNames, Gaussian, ReleasedFunction
 from jaxdp.kernels.features.public_features import is_placed
 from jaxdp.kernels.release.released_function import check_seeds
 from jaxdp.kernels.release.tables import in_order, real_array
-from jaxdp.privacy import AbstractBudget, gaussian_epsilon
+from jaxdp.privacy import AbstractBudget, GaussianDP, gaussian_epsilon
 from jaxdp.privacy.budgets import budget_of
 
 PUBLIC_SEED = 20_220_501  # published with every release
@@ -161,7 +161,9 @@ def row_budget(estimator: Any) -> AbstractBudget:
         return budget
     delta = float(budget.stated[1])
     # Less by more than the conversions round.
-    return budget_of(gaussian_epsilon(float(budget.largest_mu) / count * (1 - 1e-9), delta), delta)
+    mu = float(budget.largest_mu) / count * (1 - 1e-9)
+    # Epsilon may be 0 for a small mu.
+    return budget_of(epsilon, delta) if (epsilon := gaussian_epsilon(mu, delta)) else GaussianDP(mu)
 
 
 def require_one_row(estimator: Any) -> None:

@@ -38,12 +38,12 @@ import scipy
 
 from jaxdp.core.checks import host_number, require_host, require_kind, require_positive
 from jaxdp.privacy.adjacency import REPLACE_ONE
-from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.budgets import AbstractBudget, budget_of
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.mechanisms import AbstractMechanism, GaussianMechanism, require_mechanism
 from jaxdp.privacy.release import Release, release_of
 from jaxdp.privacy.secret.secret_noise import SecretNoise
-from jaxdp.privacy.tradeoffs import best_rate
+from jaxdp.privacy.tradeoffs import best_rate, mechanism_of
 
 # Above the rounding of the formulas.
 _ROUNDING = 1e-9
@@ -252,7 +252,7 @@ def tuned(thing: Any, *, repetitions: AbstractRepetitions) -> Release:
     """What the best of a random number of runs releases, for `jaxdp.account`.
 
     Args:
-        thing: one run, an algorithm or a `Release`, whose cost includes its score.
+        thing: one run, an algorithm, a `Release` or a mechanism, whose cost includes its score.
         repetitions: distribution of the number of runs; its `draw` gives the number to make.
 
     Returns:
@@ -269,6 +269,9 @@ def tuned(thing: Any, *, repetitions: AbstractRepetitions) -> Release:
         >>> print([round(jaxdp.account(each, delta=1e-5).epsilon, 2) for each in (run, best)])
         [1.99, 3.01]
     """
+    if isinstance(thing, AbstractMechanism):
+        mechanism, adjacency = mechanism_of(thing)
+        thing = Release("a run's output", adjacency, mechanism)
     release = release_of(thing)
     return Release(
         what=f"the best of several runs, each {release.what}",
@@ -281,11 +284,13 @@ def tuned(thing: Any, *, repetitions: AbstractRepetitions) -> Release:
     )
 
 
-def tuned_mu(epsilon: float, delta: float, *, repetitions: AbstractRepetitions) -> float:
-    """The largest mu of each run for which the best of the mu-GDP runs is (epsilon, delta)-DP.
+def tuned_mu(
+    epsilon: float | AbstractBudget, delta: float | None = None, *, repetitions: AbstractRepetitions
+) -> float:
+    """The largest mu of each run for which the best of the mu-GDP runs meets a budget.
 
     Args:
-        epsilon, delta: budget of the whole search.
+        epsilon, delta: budget of the whole search, or one such as `MembershipAdvantage(0.1)`.
         repetitions: distribution of the number of runs.
 
     Returns:
@@ -300,12 +305,16 @@ def tuned_mu(epsilon: float, delta: float, *, repetitions: AbstractRepetitions) 
         >>> print(f"each run {mu:.3f}, one run alone {gaussian_mu(2.0, 1e-5):.3f}")
         each run 0.368, one run alone 0.502
     """
-    check_budget(epsilon, delta)
+    budget = budget_of(epsilon, delta)
 
     def cost(mu):
-        return BestOfRuns(GaussianMechanism(mu), repetitions).epsilon(delta, REPLACE_ONE)
+        return budget.measured(BestOfRuns(GaussianMechanism(mu), repetitions), REPLACE_ONE)
 
-    found = largest_within(lambda mu: log_excess(cost(mu), epsilon), 1e-6, 1e3)
+    found = largest_within(lambda mu: log_excess(cost(mu), budget.limit), 1e-6, 1e3)
     if found == 0:
-        raise ValueError(f"expected epsilon of at least {cost(1e-6):.3g}, got {epsilon}")
+        least = cost(1e-6)
+        wanted = f"{budget.named_limit} of at least {least:.3g} for the best of these runs"
+        if math.isinf(least):
+            wanted = "a budget other than mu, which is not proved for the best of several runs"
+        raise ValueError(f"expected {wanted}, got {budget!r}")
     return found

@@ -105,6 +105,7 @@ def test_k_records_have_the_likelihood_ratio_of_simulated_batches(sign):
     assert sign < 0 or not is_matched(noise / math.sqrt(2))
 
 
+@pytest.mark.slow
 def test_many_records_cost_little_more_and_steps_without_a_cost_none():
     most = _account(200, 0.01, 5.0, 50, 1e-5)
     # A person's 201 records are accounted for as 101 of norm 2.
