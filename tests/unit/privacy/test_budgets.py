@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import norm
 
 import jaxdp
-from jaxdp import privacy
 from jaxdp.kernels import Gaussian, PrivateKernelClassifier, PrivateKernelRidge, load
 from jaxdp.privacy import (
     ApproximateDP,
