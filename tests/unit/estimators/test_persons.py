@@ -57,6 +57,8 @@ def test_the_budget_is_a_persons_and_the_card_says_so():
     few, many = (_estimator(count).fit(frame, _LABELS, _GROUPS) for count in (1, 3))
     assert np.median(many.noise_std_) == pytest.approx(np.median(few.noise_std_), rel=0.2)
     assert few.coef_std_ is not None
+    counted = _estimator(np.int64(3)).fit(_INPUTS, _LABELS, groups=_GROUPS)
+    assert counted.cost_.unit == "a person with at most 3 records"
     # A person's only row is not the same unit as a record.
     assert few.cost_.unit == "a person with at most 1 record"
     with pytest.raises(ValueError, match="the same unit"):
@@ -69,13 +71,15 @@ def test_the_budget_is_a_persons_and_the_card_says_so():
     ("groups", "said"),
     [
         (None, "expected groups, which name"),
+        ("person", "got str: 'person'"),
         (_GROUPS[:-1], "each of 1200 rows, got shape"),
         ([None, *_GROUPS[1:]], "without missing names"),
         (np.where(_GROUPS == 3, np.nan, _GROUPS), "without missing names"),
         (np.ma.masked_equal(_GROUPS, 3), "without missing names"),
         (pd.Series(_GROUPS, dtype="Int64").where(_GROUPS != 3), "without missing names"),
+        (np.where(_GROUPS == 3, "", _GROUPS.astype(str)), "without missing names"),
     ],
-    ids=["none", "too few", "None", "NaN", "masked", "NA"],
+    ids=["none", "name", "too few", "None", "NaN", "masked", "NA", "empty"],
 )
 def test_wrong_groups_are_refused_in_one_clear_error(groups, said):
     with pytest.raises(ValueError, match=said):
