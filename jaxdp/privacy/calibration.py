@@ -143,7 +143,8 @@ def multiplier_for(
         raise ValueError(
             f"expected a budget that some noise meets, got {budget!r}: as one of {num_steps} "
             f"batches may hold more than the sampler's capacity of {sampler.capacity}, the least "
-            f"{budget.named_limit} is {least:.3g}; capacity={sampler.num_records + 1} holds all"
+            f"{budget.named_limit} is {least:.3g}; capacity={sampler.num_records + 1} holds all, "
+            "or take another budget"
         )
     # That noise does not suffice if overflowing batches take much of the budget.
     guess = float(_rounded_up(count * math.sqrt(num_steps), budget.largest_mu))

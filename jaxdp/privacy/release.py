@@ -153,6 +153,7 @@ def release_of(thing: Any, name: str = "thing") -> Release:
         return thing
     if not hasattr(thing, "release") or isinstance(thing, type):
         came = f"the class {thing.__name__}" if isinstance(thing, type) else described(thing)
+        came += "; give its release_" if hasattr(thing, "release_") else ""
         raise TypeError(f"expected {name} to be an algorithm, a Release or a run, got {came}")
     return thing.release()
 
