@@ -79,12 +79,15 @@ def budget(text: str) -> Any:
     name, _, values = text.partition("=")
     kinds = {"advantage": privacy.MembershipAdvantage, "tpr": privacy.TruePositiveRate}
     kinds |= {"mu": privacy.GaussianDP, "reconstruction": privacy.ReconstructionBound}
+    reason = f"expected advantage=A, tpr=RATE@FPR, reconstruction=P@BASELINE or mu=M, got {text}"
     try:
-        return kinds[name](*map(float, values.split("@")))
+        numbers = [float(value) for value in values.split("@")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(reason) from None
+    try:
+        return kinds[name](*numbers)
     except (KeyError, TypeError):
-        reason = (
-            f"expected advantage=A, tpr=RATE@FPR, reconstruction=P@BASELINE or mu=M, got {text}"
-        )
+        pass
     except ValueError as error:
         reason = f"{text}: {error}"
     raise argparse.ArgumentTypeError(reason)

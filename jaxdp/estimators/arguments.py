@@ -136,14 +136,15 @@ def rows_of_persons(estimator: Any, groups: Any, num_rows: int) -> Any:
     # NumPy would make texts of missing names in a list, and forget a mask.
     names = np.asarray(groups, object) if isinstance(groups, list) else np.ma.asanyarray(groups)
     if names.shape != (num_rows,):
-        came = f"shape {names.shape}"
+        came = described(groups) if isinstance(groups, str) else f"shape {names.shape}"
         raise ValueError(
             f"expected groups to name the person of each of {num_rows} rows, got {came}"
         )
-    if _has_missing(names):
+    # An empty text is a missing cell of a file that is read with keep_default_na=False.
+    if _has_missing(names) or any(name == "" for name in names.tolist()):
         raise ValueError(
-            "expected groups without missing names, but they contain masked ones, NaN, None or NA: "
-            "give each of these rows a person, or drop them"
+            "expected groups without missing names, but they contain masked ones, NaN, None, NA or "
+            "empty texts: give each of these rows a person, or drop them"
         )
     rows: dict[Any, list[int]] = {}
     for place, name in enumerate(names.tolist()):
@@ -229,7 +230,7 @@ def completed(
     estimator: Any, release: ReleasedFunction, columns: ColumnNames | None, groups: Any
 ) -> ReleasedFunction:
     """The release with its unit, the names of the columns, and the assumptions on its rows."""
-    count = estimator.rows_per_person
+    count = int(estimator.rows_per_person)
     stated, lines = release.statement.for_groups(count), (ROWS_ALONE,)
     if groups is not None:
         stated = dataclasses.replace(stated, records_per_person=count)

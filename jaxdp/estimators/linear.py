@@ -324,7 +324,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
                 "expected features='linear', a method with a plan, at most two classes, "
                 "rows_per_person=1 (several rows of a person do not err independently), and a "
                 "budget that is enough for more than the labels' mean, got features="
-                f"{self.features_!r} and {self._method()!r}"
+                f"{self.features_!r}, rows_per_person={self.rows_per_person} and "
+                f"{self._method()!r}"
             )
         self._summary.interval(level)
         return dataclasses.replace(self._summary, level=float(level))

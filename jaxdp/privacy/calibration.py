@@ -5,6 +5,7 @@ Concrete noise is never too little; traced noise is larger by the tolerance of t
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ import scipy
 from jaxdp.core.checks import concrete, host_number, require_count
 from jaxdp.privacy.arguments import check_non_negative, persons
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
-from jaxdp.privacy.budgets import AbstractBudget, budget_of, warn_of_budget
+from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of, warn_of_budget
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp
 from jaxdp.privacy.mechanisms import AbstractMechanism
@@ -26,6 +27,7 @@ _TRACED_MARGIN = {4: 2e-5, 8: 1e-9}
 # Logarithmic tolerance of a search on a numerical account, and its ends.
 _SEARCH = 1e-4
 _LEAST_LOG_MULTIPLIER, _MOST_LOG_MULTIPLIER = -12.0, 40.0
+_REVEALED = 20.0  # epsilon with which a record is hardly hidden
 
 
 def gaussian_noise_std(
@@ -143,11 +145,23 @@ def multiplier_for(
         raise ValueError(
             f"expected a budget that some noise meets, got {budget!r}: as one of {num_steps} "
             f"batches may hold more than the sampler's capacity of {sampler.capacity}, the least "
-            f"{budget.named_limit} is {least:.3g}; capacity={sampler.num_records + 1} holds all"
+            f"{budget.named_limit} is {least:.3g}; capacity={sampler.num_records + 1} holds all, "
+            "or take another budget"
         )
     # That noise does not suffice if overflowing batches take much of the budget.
     guess = float(_rounded_up(count * math.sqrt(num_steps), budget.largest_mu))
-    return least_noise(measured, budget, 1.01 * guess)
+    found = least_noise(measured, budget, 1.01 * guess)
+    _, delta = budget.stated
+    epsilon = mechanism_of(found).epsilon(delta, sampler.adjacency)
+    if not isinstance(budget, ApproximateDP) and epsilon > _REVEALED:
+        warnings.warn(
+            f"{budget!r} is met because a record is rarely in a batch: one that is drawn is hardly "
+            f"hidden (epsilon is {epsilon:.3g} at delta = {delta:g}); ask for a smaller number, or "
+            "for epsilon and delta",
+            UserWarning,
+            stacklevel=3,
+        )
+    return found
 
 
 def least_noise(measured: Callable[[float], float], budget: AbstractBudget, upper: float) -> float:

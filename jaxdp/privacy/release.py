@@ -144,7 +144,8 @@ def unit_of_privacy(records_per_person: int | None) -> str:
     """The unit in which neighbours differ, in words."""
     if records_per_person is None:
         return "one record"
-    return f"a person with at most {records_per_person} record" + "s" * (records_per_person > 1)
+    verb = "records are" if records_per_person > 1 else "record is"
+    return f"a person of whom at most {records_per_person} {verb} used"
 
 
 def release_of(thing: Any, name: str = "thing") -> Release:
@@ -153,6 +154,7 @@ def release_of(thing: Any, name: str = "thing") -> Release:
         return thing
     if not hasattr(thing, "release") or isinstance(thing, type):
         came = f"the class {thing.__name__}" if isinstance(thing, type) else described(thing)
+        came += "; give its release_" if hasattr(thing, "release_") else ""
         raise TypeError(f"expected {name} to be an algorithm, a Release or a run, got {came}")
     return thing.release()
 

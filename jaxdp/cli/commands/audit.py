@@ -6,7 +6,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.cli.output import as_json
-from jaxdp.data.table_files import open_table
+from jaxdp.data.table_files import as_numbers, open_table
 
 
 def audit(options: argparse.Namespace) -> int:
@@ -21,8 +21,9 @@ def audit(options: argparse.Namespace) -> int:
         for each in (scores, included.astype(float))
     )
     if most == 0:
-        came = f"{len(scores)}, which show nothing at confidence {options.confidence:g}"
-        raise ValueError(f"{options.scores}: expected more canaries, got {came}")
+        asked = f"delta {delta:g} and confidence {options.confidence:g}"
+        came = f"{len(scores)}, which show nothing at {asked}"
+        raise ValueError(f"{options.scores}: expected more canaries or a smaller delta, got {came}")
     facts = {"lower_bound": found, "largest_possible": most, "claimed_epsilon": claimed}
     facts |= {"delta": delta, "confidence": options.confidence, "num_canaries": len(scores)}
     if options.json:
@@ -39,14 +40,20 @@ def audit(options: argparse.Namespace) -> int:
 
 def _recorded(path) -> tuple[np.ndarray, np.ndarray]:
     """The scores, and whether each canary was included; ValueError for a wrong file."""
-    names, read = open_table(path)
+    names, read = open_table(path, header=True)
     if not {"score", "included"} <= set(names):
         came = ", ".join(names[:8])
         raise ValueError(f"{path}: expected columns named score and included, got {came}")
     columns = read(())
-    scores, included = (np.asarray(columns[names.index(name)]) for name in ("score", "included"))
-    if scores.dtype.kind != "f" or np.isnan(scores).any():
-        raise ValueError(f"{path}: expected a number in every cell of score")
-    if included.dtype.kind != "f" or set(included) != {0, 1}:
-        raise ValueError(f"{path}: expected 0 or 1 in every cell of included, and both in some")
+    scores, included = (as_numbers(columns[names.index(name)]) for name in ("score", "included"))
+    for name, is_right, wanted in (
+        ("score", ~np.isnan(scores), "a number"),
+        ("included", np.isin(included, [0, 1]), "0 or 1"),
+    ):
+        if not is_right.all():
+            came = f"another in row {np.argmin(is_right) + 1}"
+            raise ValueError(f"{path}: expected {wanted} in every cell of {name}, got {came}")
+    if len(set(included)) < 2:
+        came = f"{included[0]:g} in all of them"
+        raise ValueError(f"{path}: expected 0 and 1 among the cells of included, got {came}")
     return scores, included == 1

@@ -85,6 +85,6 @@ def test_the_noise_for_a_person_with_three_rows(run):
     words = "account", "dp-gd", "--epsilon", "1", "--num-steps", "50"
     one, three = run.well(*words), run.well(*words, "--records-per-person", "3")
     assert "privacy: (1.0000, 1e-05)-DP" in three
-    assert "; a person with at most 3 records, replace-one;" in three
+    assert "; a person of whom at most 3 records are used, replace-one;" in three
     found = [float(told.split()[3]) for told in (one, three)]
     assert found[1] == pytest.approx(3 * found[0], rel=1e-4)

@@ -8,11 +8,13 @@ import pytest
 import jaxdp
 
 REFUSED = [
-    (3, "score,included", "", "expected more canaries, got 3"),
+    (3, "score,included", "", "expected more canaries or a smaller delta, got 3"),
     (99, "loss,included", "", "named score and included, got loss, included"),
     (99, "score,included", "nan,1", "a number in every cell of score"),
     (99, "score,included", "far,1", "a number in every cell of score"),
-    (99, "score,included", "1.0,2", "0 or 1 in every cell of included"),
+    (99, "score,included", "1.0,2", "0 or 1 in every cell of included, got another in row 100"),
+    (0, "score,included", "1.0,1", "0 and 1 among the cells of included, got 1 in all of them"),
+    (99, "1.5,0", "", "named score and included, got 1.5, 0"),
 ]
 
 

@@ -174,7 +174,7 @@ def test_a_column_names_the_persons_whose_budget_it_is(run, tmp_path):
     for options in (["--columns", known], [*SMALL, *RANGE, "--label-bound", "1"]):
         out = tmp_path / f"{len(options)}.npz"
         told = run.well("fit", table, *persons, *options, "--target", "y", "--out", out)
-        assert "a person with at most 2 records" in told
+        assert "a person of whom at most 2 records are used" in told
         assert kernels.load(out).cost.records_per_person == 2
     fit = ["fit", table, *persons, "--columns", known, "--target", "y", "--out", tmp_path / "n.npz"]
     assert "no column 'x' for --groups" in run.refused(*fit, "--groups", "x")

@@ -48,7 +48,7 @@ def test_the_budget_is_a_persons_and_the_card_says_so():
         )
         assert (1 - 1e-6) * asked < cost.mu <= asked
         assert (cost.records_per_person, found.release_.record.num_samples) == (3, 1200)
-        assert "a person with at most 3 records" in found.release_.card
+        assert "a person of whom at most 3 records are used" in found.release_.card
         assert "3 of each person's rows are used" in " ".join(cost.assumptions)
         with pytest.raises(ValueError, match="at most 3 records already"):
             jaxdp.account(found.release_, delta=1e-5, records_per_person=2)
@@ -57,8 +57,10 @@ def test_the_budget_is_a_persons_and_the_card_says_so():
     few, many = (_estimator(count).fit(frame, _LABELS, _GROUPS) for count in (1, 3))
     assert np.median(many.noise_std_) == pytest.approx(np.median(few.noise_std_), rel=0.2)
     assert few.coef_std_ is not None
+    counted = _estimator(np.int64(3)).fit(_INPUTS, _LABELS, groups=_GROUPS)
+    assert counted.cost_.unit == "a person of whom at most 3 records are used"
     # A person's only row is not the same unit as a record.
-    assert few.cost_.unit == "a person with at most 1 record"
+    assert few.cost_.unit == "a person of whom at most 1 record is used"
     with pytest.raises(ValueError, match="the same unit"):
         compose(few.release_, _estimator(1).fit(frame, _LABELS).release_)
     with pytest.raises(ValueError, match="rows_per_person=1"):
@@ -69,14 +71,16 @@ def test_the_budget_is_a_persons_and_the_card_says_so():
     ("groups", "said"),
     [
         (None, "expected groups, which name"),
+        ("person", "got str: 'person'"),
         (_GROUPS[:-1], "each of 1200 rows, got shape"),
         ([None, *_GROUPS[1:]], "without missing names"),
         (np.where(_GROUPS == 3, np.nan, _GROUPS), "without missing names"),
         ([np.datetime64("NaT"), *_GROUPS[1:]], "without missing names"),
         (np.ma.masked_equal(_GROUPS, 3), "without missing names"),
         (pd.Series(_GROUPS, dtype="Int64").where(_GROUPS != 3), "without missing names"),
+        (np.where(_GROUPS == 3, "", _GROUPS.astype(str)), "without missing names"),
     ],
-    ids=["none", "too few", "None", "NaN", "NaT", "masked", "NA"],
+    ids=["none", "name", "too few", "None", "NaN", "NaT", "masked", "NA", "empty"],
 )
 def test_wrong_groups_are_refused_in_one_clear_error(groups, said):
     with pytest.raises(ValueError, match=said):

@@ -190,3 +190,10 @@ def test_every_estimator_takes_a_budget():
     objective = linear.set_params(method=jaxdp.regression.ObjectivePerturbation())
     with pytest.raises(TypeError, match="epsilon and delta, for ObjectivePerturbation"):
         objective.fit(x, x[:, 0])
+
+
+def test_a_budget_met_by_rare_batches_alone_is_warned_of():
+    pytest.importorskip("dp_accounting")
+    sampler = PoissonSampler(10_000, 0.001)
+    with pytest.warns(UserWarning, match="hardly hidden"):
+        calibrated_noise_multiplier(MembershipAdvantage(0.1), sampler=sampler, num_steps=50)

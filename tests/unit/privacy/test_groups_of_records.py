@@ -143,7 +143,7 @@ def test_gaussians_pay_k_times_mu_and_zcdp_k_squared():
         # The pair N(0, 1) and N(k mu, 1), of parallel terms.
         assert count * one.mu <= cost.mu == pytest.approx(count * one.mu, rel=1e-12)
         assert cost.epsilon == pytest.approx(gaussian_epsilon(count * 0.5, 1e-5), rel=1e-6)
-        assert f"a person with at most {count} records" in str(cost)
+        assert f"a person of whom at most {count} records are used" in str(cost)
         assert cost.published_epsilon is None
         found = jaxdp.DPGD.calibrated(1.0, 1e-5, **descent, records_per_person=count)
         assert found.noise_scale == pytest.approx(count * 3.7306318, rel=1e-6)
@@ -226,7 +226,9 @@ def test_wrong_numbers_of_records_are_refused():
     assert (of_person.num_records, of_person.for_groups(3)) == (334, of_person)
     with pytest.raises(ValueError, match="at most 3 records already"):
         jaxdp.account(of_person, delta=1e-5, records_per_person=2)
-    with pytest.raises(ValueError, match="got one record and a person with at most 3 records"):
+    with pytest.raises(
+        ValueError, match="got one record and a person of whom at most 3 records are used"
+    ):
         compose(release, of_person)
     assert compose(of_person, of_person).records_per_person == 3
     with pytest.warns(UserWarning, match="at least 1/n"):
