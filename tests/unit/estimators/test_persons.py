@@ -50,7 +50,7 @@ def test_the_budget_is_a_persons_and_the_card_says_so():
         assert (cost.records_per_person, found.release_.record.num_samples) == (3, 1200)
         assert "a person of whom at most 3 records are used" in found.release_.card
         assert "3 of each person's rows are used" in " ".join(cost.assumptions)
-        with pytest.raises(ValueError, match="at most 3 records already"):
+        with pytest.raises(ValueError, match="at most 3 records are used already"):
             jaxdp.account(found.release_, delta=1e-5, records_per_person=2)
         assert estimator is not other or budget.is_met_by(found.release_)
     # Three rows each at 1/3 of mu have the noise of one row each; sqrt(3) too little would show.

@@ -224,7 +224,7 @@ def test_wrong_numbers_of_records_are_refused():
             )
     of_person = release.for_groups(3)
     assert (of_person.num_records, of_person.for_groups(3)) == (334, of_person)
-    with pytest.raises(ValueError, match="at most 3 records already"):
+    with pytest.raises(ValueError, match="at most 3 records are used already"):
         jaxdp.account(of_person, delta=1e-5, records_per_person=2)
     with pytest.raises(
         ValueError, match="got one record and a person of whom at most 3 records are used"
