@@ -15,11 +15,10 @@ from jaxtyping import Array, Bool, Float
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm, as_length
 from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.arrays import as_wide_float, in_numpy
-from jaxdp.core.checks import concrete, require_positive
+from jaxdp.core.checks import concrete, require_count, require_kind, require_positive
 from jaxdp.core.description import AbstractDescription
-from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of
 from jaxdp.privacy.calibration import gaussian_noise_std
-from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.release import AbstractClaim
 
 # Share of rho that covers the rounding of a traced calibration, by bytes of its type.
@@ -30,15 +29,19 @@ ROUNDING = 1e-15
 _TRACED_MARGIN_OF_SIGMA = {4: 2e-6, 8: 1e-14}
 
 
-def largest_rho(epsilon: Any, delta: Any) -> Any:
-    """The largest rho whose rho-GDP is (epsilon, delta)-DP, rounded down (traced: by 0.2 %)."""
-    check_budget(epsilon, delta)
-    rho = gaussian_mu(epsilon, delta)
+def largest_rho(budget: AbstractBudget, records_per_person: int = 1) -> Any:
+    """The largest rho whose rho-GDP meets a budget, rounded down (traced: by 0.2 %).
+
+    For a person with up to k records it is 1/k of that for one record.
+    """
+    count = require_count("records_per_person", records_per_person)
+    # Down by two roundings, which the account may round up.
+    rho = budget.largest_mu if count == 1 else budget.largest_mu / count * (1 - 2**-51)
     known = concrete(rho)
     if known is None:
         return rho * (1 - _TRACED_MARGIN_OF_RHO[rho.dtype.itemsize])
     if known == 0:
-        raise ValueError(f"expected an epsilon that some noise reaches, got {epsilon}")
+        raise ValueError(f"expected an epsilon that some noise reaches, got {budget!r}")
     array = np.asarray(as_wide_float(rho))
     return np.nextafter(array, np.zeros_like(array)) if array > known else array
 
@@ -97,7 +100,10 @@ class AbstractCalibration(AbstractDescription):
 
     @abc.abstractmethod
     def noise_scale(self, epsilon: Any, delta: Any, *, learning_rate: Any, num_steps: Any) -> Any:
-        """sigma, a float or a traced array; ValueError if the budget is out of range."""
+        """sigma, a float or a traced array; ValueError if the budget is out of range.
+
+        `epsilon` may be a budget, and `delta` is None then.
+        """
 
 
 class ExactCalibration(AbstractCalibration):
@@ -116,11 +122,9 @@ class ExactCalibration(AbstractCalibration):
     """
 
     def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):
-        check_budget(epsilon, delta)
+        budget = budget_of(epsilon, delta)
         _require_run(learning_rate, num_steps)
-        return gaussian_noise_std(
-            epsilon, delta, sensitivity=learning_rate**0.5, num_releases=num_steps
-        )
+        return gaussian_noise_std(budget, sensitivity=learning_rate**0.5, num_releases=num_steps)
 
 
 class PublishedCalibration(AbstractCalibration):
@@ -140,7 +144,10 @@ class PublishedCalibration(AbstractCalibration):
     """
 
     def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):
-        check_budget(epsilon, delta)
+        budget = budget_of(epsilon, delta)
+        expected = "epsilon and delta, in numbers or in an ApproximateDP, for PublishedCalibration"
+        require_kind("the budget", budget, ApproximateDP, expected)
+        epsilon, delta = budget.stated
         _require_run(learning_rate, num_steps)
         if concrete(epsilon) is not None and concrete(delta) is not None:
             largest = -8 * math.log(float(delta))

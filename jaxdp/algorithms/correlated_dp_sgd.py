@@ -16,7 +16,8 @@ from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.arrays import as_wide_float, in_numpy
 from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE
-from jaxdp.privacy.arguments import warn_of_large_delta
+from jaxdp.privacy.arguments import persons
+from jaxdp.privacy.budgets import AbstractBudget, budget_of, warn_of_budget
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.strategies import check_strategy, is_strategy, longest_column_of, noise_mixing
@@ -94,13 +95,14 @@ class CorrelatedDPSGD(AbstractRhoPass):
     @classmethod
     def calibrated(
         cls,
-        epsilon: ArrayLike,
-        delta: ArrayLike,
+        epsilon: ArrayLike | AbstractBudget,
+        delta: ArrayLike | None = None,
         *,
         rates: Float[Any, " steps"],
         clip_scale: ArrayLike,
         batch_size: int,
         strategy: Float[Any, "steps steps"],
+        records_per_person: int = 1,
     ) -> "CorrelatedDPSGD":
         """The algorithm with the least noise for which all iterates are proved (epsilon, delta)-DP.
 
@@ -108,15 +110,18 @@ class CorrelatedDPSGD(AbstractRhoPass):
         in float64).
 
         Args:
-            epsilon, delta: the budget; epsilon > 0 and finite, delta in (0, 1).
+            epsilon, delta: the budget; epsilon > 0 and finite, delta in (0, 1). Or, without delta,
+                a budget such as `jaxdp.privacy.MembershipAdvantage(0.1)`.
             rates, clip_scale, batch_size, strategy: see the constructor.
+            records_per_person: largest number of records of one person, public; default 1.
 
         Warns:
             UserWarning: delta is at least one over the number of samples.
         """
-        rho = largest_rho(epsilon, delta)
+        budget = budget_of(epsilon, delta)
+        rho = largest_rho(budget, records_per_person)
         found = cls(rates, clip_scale, rho, batch_size=batch_size, strategy=strategy)
-        warn_of_large_delta(delta, found.num_records, stacklevel=2)
+        warn_of_budget(budget, persons(found.num_records, records_per_person), stacklevel=2)
         return found
 
     @property

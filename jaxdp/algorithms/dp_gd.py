@@ -20,9 +20,16 @@ from jaxdp.algorithms.calibration import (
     MomentBound,
 )
 from jaxdp.core.arrays import as_wide_float, in_numpy
-from jaxdp.core.checks import concrete, require_kind, require_non_negative, require_positive
+from jaxdp.core.checks import (
+    concrete,
+    require_count,
+    require_kind,
+    require_non_negative,
+    require_positive,
+)
 from jaxdp.losses.linear_model import slope_limits
 from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.budgets import AbstractBudget
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import Release
 
@@ -89,13 +96,14 @@ class DPGD(AbstractAlgorithm):
     @classmethod
     def calibrated(
         cls,
-        epsilon: ArrayLike,
-        delta: ArrayLike,
+        epsilon: ArrayLike | AbstractBudget,
+        delta: ArrayLike | None = None,
         *,
         learning_rate: ArrayLike,
         clip_norm: ArrayLike,
         num_steps: int | Int[Array, ""],
         calibration: AbstractCalibration | None = None,
+        records_per_person: int = 1,
     ) -> "DPGD":
         r"""The algorithm with the noise that a calibration gives for an (epsilon, delta) budget.
 
@@ -104,10 +112,13 @@ class DPGD(AbstractAlgorithm):
         it by C: at equal (epsilon, delta) it needs half the noise and promises something else.
 
         Args:
-            epsilon: > 0 and finite, and below $8\log(1/\delta)$ for `PublishedCalibration`.
-            delta: the failure probability, in (0, 1).
+            epsilon: > 0 and finite, and below $8\log(1/\delta)$ for `PublishedCalibration`. Or a
+                budget such as `jaxdp.privacy.MembershipAdvantage(0.1)`.
+            delta: the failure probability, in (0, 1); None with a budget.
             learning_rate, clip_norm, num_steps: see the constructor.
             calibration: None is `ExactCalibration()`.
+            records_per_person: largest number k of records of one person, public; default 1. The
+                noise is k times that for one record, for every calibration.
 
         Raises:
             ValueError: the budget is outside the calibration's range.
@@ -122,6 +133,8 @@ class DPGD(AbstractAlgorithm):
         # The rate as it is stored, so that account and calibration use the same number.
         stored = rate if concrete(rate) is None else float(concrete(rate))  # pyright: ignore
         scale = calibration.noise_scale(epsilon, delta, learning_rate=stored, num_steps=steps)
+        count = require_count("records_per_person", records_per_person)
+        scale = scale if count == 1 else count * scale * (1 + 2**-51)
         return cls(rate, clip_norm, num_steps, _away_from_zero(scale))
 
     @property

@@ -13,7 +13,8 @@ from jaxdp.algorithms.calibration import AbstractRhoPass, checked_clip_and_rho, 
 from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE
-from jaxdp.privacy.arguments import warn_of_large_delta
+from jaxdp.privacy.arguments import persons
+from jaxdp.privacy.budgets import AbstractBudget, budget_of, warn_of_budget
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import PublishedConversion, Release
 from jaxdp.schedules import AbstractSchedule
@@ -83,13 +84,14 @@ class OnePassDPSGD(AbstractRhoPass):
     @classmethod
     def calibrated(
         cls,
-        epsilon: ArrayLike,
-        delta: ArrayLike,
+        epsilon: ArrayLike | AbstractBudget,
+        delta: ArrayLike | None = None,
         *,
         learning_rate: AbstractSchedule | Callable[[Any], Any] | ArrayLike,
         clip_scale: ArrayLike,
         num_steps: int | Int[Array, ""],
         batch_size: int = 1,
+        records_per_person: int = 1,
     ) -> "OnePassDPSGD":
         """The algorithm with the least noise that is proved (epsilon, delta)-DP.
 
@@ -97,15 +99,18 @@ class OnePassDPSGD(AbstractRhoPass):
         in float64).
 
         Args:
-            epsilon, delta: the budget; epsilon > 0 and finite, delta in (0, 1).
+            epsilon, delta: the budget; epsilon > 0 and finite, delta in (0, 1). Or, without delta,
+                a budget such as `jaxdp.privacy.MembershipAdvantage(0.1)`.
             learning_rate, clip_scale, num_steps, batch_size: see the constructor.
+            records_per_person: largest number of records of one person, public; default 1.
 
         Warns:
             UserWarning: delta is at least one over the number of samples.
         """
-        rho = largest_rho(epsilon, delta)
+        budget = budget_of(epsilon, delta)
+        rho = largest_rho(budget, records_per_person)
         found = cls(learning_rate, clip_scale, rho, num_steps, batch_size=batch_size)
-        warn_of_large_delta(delta, found.num_records, stacklevel=2)
+        warn_of_budget(budget, persons(found.num_records, records_per_person), stacklevel=2)
         return found
 
     @property

@@ -24,8 +24,8 @@ _PUBLIC = (
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add a parser for every command, whose default `command` is the function to run."""
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    learning = _columns, _fit, _predict
-    for add in (_compare, _plan, _account, _sweep, *learning, _reconstruct, _explore, _doctor):
+    learning, others = (_columns, _fit, _predict), (_reconstruct, _explore, _doctor)
+    for add in (_compare, _plan, _account, _audit, _sweep, *learning, *others):
         add(commands)
 
 
@@ -70,6 +70,33 @@ def seed(text: str) -> int:
     if not 0 <= int(text) < 2**63:
         raise argparse.ArgumentTypeError(f"expected 0 <= seed < 2^63, got {text}")
     return int(text)
+
+
+def budget(text: str) -> Any:
+    """Read a budget, such as advantage=0.1 or tpr=0.05@0.01."""
+    from jaxdp import privacy
+
+    name, _, values = text.partition("=")
+    kinds = {"advantage": privacy.MembershipAdvantage, "tpr": privacy.TruePositiveRate}
+    kinds |= {"mu": privacy.GaussianDP, "reconstruction": privacy.ReconstructionBound}
+    reason = f"expected advantage=A, tpr=RATE@FPR, reconstruction=P@BASELINE or mu=M, got {text}"
+    try:
+        numbers = [float(value) for value in values.split("@")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(reason) from None
+    try:
+        return kinds[name](*numbers)
+    except (KeyError, TypeError):
+        pass
+    except ValueError as error:
+        reason = f"{text}: {error}"
+    raise argparse.ArgumentTypeError(reason)
+
+
+def _add_budget(add) -> None:
+    told = "the budget by an attack: advantage=0.1 (of any membership test), tpr=0.05@0.01 (its "
+    told += "true-positive at a false-positive rate), reconstruction=0.1@0.01; or mu=0.5"
+    add("--budget", budget, told, dest="epsilon", metavar="KIND=VALUE")
 
 
 def _add_results(add) -> None:
@@ -120,9 +147,10 @@ def _plan(commands) -> None:
     schedules = ("optimal", "constant", "polynomial", "hyperbolic")
     add("--dim", int, "number of inputs d", 100)
     add("--num-samples", int, "number of samples n [100 * dim]")
-    budget = _adder(parser.add_mutually_exclusive_group())
-    budget("--epsilon", float, "the budget, with --delta [2]")
-    budget("--rho", float, "the budget as rho-GDP, in place of --epsilon")
+    limit = _adder(parser.add_mutually_exclusive_group())
+    limit("--epsilon", float, "the budget, with --delta [2]")
+    limit("--rho", float, "the budget as rho-GDP, in place of --epsilon")
+    _add_budget(limit)
     add("--delta", float, "delta of the budget", 1e-5)
     add("--label-noise", float, "standard deviation zeta of the labels' noise", 0.3)
     add("--initial-risk", float, "R(0), before learning", 0.5)
@@ -155,6 +183,7 @@ def _account(commands) -> None:
         one = algorithms.add_parser(name, help=f"cost or noise of {name}")
         noise, add = _adder(one.add_mutually_exclusive_group(required=True)), _adder(one)
         noise("--epsilon", float, "find the noise for this budget")
+        _add_budget(noise)
         if name in ("one-pass", "correlated"):
             noise("--rho", float, "the result is rho-GDP")
         else:
@@ -166,7 +195,24 @@ def _account(commands) -> None:
             batches("--sampling-rate", float, "q, for Poisson batches")
             batches("--batch-size", int, "rows in a batch, for shuffled epochs")
         add("--delta", float, "delta of the budget", 1e-5)
+        add("--records-per-person", int, "largest number of one person's rows", 1)
         add("--json", bool, "print one JSON object")
+
+
+def _audit(commands) -> None:
+    _, add = _command(
+        commands,
+        "audit",
+        "test a claim of privacy by the scores of canaries, whichever library trained",
+        "Print a lower bound on epsilon beside the claimed one. SCORES has the columns score, "
+        "higher if the canary looks included, and included, 0 or 1, by a fair coin for each canary "
+        "of one run. Exit status: 0 if the claim is not refuted, 1 if it is, 2 for bad input.",
+    )
+    add("scores", _Path, "a table: text with a line of column names, or .npz")
+    add("--claimed-epsilon", float, "the claim to test, at --delta", required=True)
+    add("--delta", float, "delta of the claim", required=True)
+    add("--confidence", float, "probability that the bound holds", 0.95)
+    add("--json", bool, "print one JSON object")
 
 
 def _sweep(commands) -> None:
@@ -223,9 +269,13 @@ def _fit(commands) -> None:
     add("--target", str, "the label column, by name or number [the last]", None)
     add("--drop", str, _DROP, "")
     add("--header", None, _HEADER, None, action=argparse.BooleanOptionalAction)
-    add("--epsilon", float, "epsilon of the budget, > 0", required=True)
+    limit = _adder(parser.add_mutually_exclusive_group(required=True))
+    limit("--epsilon", float, "epsilon of the budget, > 0")
+    _add_budget(limit)
     add("--delta", float, "delta of the budget, in (0, 1) [1e-6 with --columns]")
     add("--columns", _Path, known)
+    add("--groups", str, "column that names the person of each row: the budget is a person's", None)
+    add("--rows-per-person", int, "rows of each person that are used, with --groups", 1)
     kinds = _adder(parser.add_mutually_exclusive_group())
     kinds("--linear", bool, "linear in the columns; the default if the target has a range")
     kinds("--logistic", bool, "logistic regression; the default if the target has categories")

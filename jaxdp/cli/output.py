@@ -14,6 +14,7 @@ from typing import Any
 from jaxdp.core.files import write_whole
 from jaxdp.core.packages import require_extra
 from jaxdp.core.terminals import on_a_line
+from jaxdp.privacy import AbstractBudget
 
 _MOST_NAMED = 12
 
@@ -34,6 +35,13 @@ def settle(
     for name, value in defaults.items():
         if name not in options:
             setattr(options, name, value)
+
+
+def asked_budget(options: argparse.Namespace) -> dict[str, Any]:
+    """Return epsilon and delta as keywords; without delta if --budget stands for both."""
+    if isinstance(options.epsilon, AbstractBudget):
+        return {"epsilon": options.epsilon}
+    return {"epsilon": options.epsilon, "delta": options.delta}
 
 
 def prepared_files(options: argparse.Namespace, names: dict[str, str]) -> dict[str, pathlib.Path]:
@@ -109,9 +117,11 @@ def _without_nan(value: Any) -> Any:
 
 def described_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options of a command as texts and numbers, for a result's file."""
+    given = vars(options)
+    budget = {name: repr(one) for name, one in given.items() if isinstance(one, AbstractBudget)}
     return {
         name: str(value) if isinstance(value, pathlib.Path) else value
-        for name, value in vars(options).items()
+        for name, value in (given | budget).items()
         if name != "command"
     }
 

@@ -17,6 +17,7 @@ from jaxdp.core.checks import (
     given_array,
     host_number,
     refuse_collections,
+    require_count,
     require_positive,
     require_shape,
 )
@@ -24,12 +25,19 @@ from jaxdp.kernels import ColumnNames, Gaussian, ReleasedFunction
 from jaxdp.kernels.features.public_features import is_placed
 from jaxdp.kernels.release.released_function import check_seeds
 from jaxdp.kernels.release.tables import in_order, real_array
+from jaxdp.privacy import AbstractBudget, GaussianDP, gaussian_epsilon
+from jaxdp.privacy.budgets import budget_of
 
 PUBLIC_SEED = 20_220_501  # published with every release
 # A fit cannot see the steps before it, so every cost states this.
 ROWS_ALONE = (
     "every row was made from its own record alone: everything learnt before the fit, by a step of "
     "a Pipeline or by hand (a scale, principal components, imputed values), came from public data"
+)
+_PERSONS = (
+    "neighbours differ in all rows of one person, as groups name the persons; {count} of each "
+    "person's rows are used, the first ones, repeated if there are fewer; the number of persons is "
+    "public"
 )
 
 
@@ -87,20 +95,84 @@ def rows_and_labels(
 
 def refuse_missing_labels(labels: np.ndarray) -> None:
     """Raise ValueError for labels that are NaN, None or NA."""
-    if labels.dtype.kind == "f":
-        is_missing = np.isnan(labels).any()
-    else:
-        # By name: pandas' NA cannot be compared.
-        is_missing = labels.dtype == object and any(
-            value is None
-            or type(value).__name__ in ("NAType", "NaTType")
-            or (isinstance(value, (float, np.floating)) and math.isnan(value))
-            for value in labels.ravel()
-        )
-    if is_missing:
+    if _has_missing(labels):
         raise ValueError(
             "expected labels without missing ones, but y contains NaN, None or NA: drop these "
             "rows, or fill in public values"
+        )
+
+
+def _has_missing(values: np.ndarray) -> bool:
+    """Whether a value is masked, NaN, None, NaT or NA."""
+    if values.dtype.kind in "fcmM":
+        return bool(np.ma.is_masked(values) or np.isnan(values).any())
+    # By name: pandas' NA cannot be compared.
+    return np.ma.is_masked(values) or any(
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, (float, np.generic)) and value != value)
+        for value in (values.ravel() if values.dtype == object else ())
+    )
+
+
+def rows_of_persons(estimator: Any, groups: Any, num_rows: int) -> Any:
+    r"""Places of exactly k = `rows_per_person` rows of each person; all rows without `groups`.
+
+    They are a person's first k rows, repeated in turn if there are fewer, in the order of the
+    persons' first rows.
+
+    *Proof.* A person's k rows depend on no other person's. So if all rows of one person are
+    replaced by any other number of rows of another, who takes the same place in the order of the
+    persons, k of the kP rows are replaced; the number P of persons is public. A learner that is
+    $(\mu/k)$-GDP for one row is $\mu$-GDP for k of them (Dong, Roth and Su 2022, Theorem 2.14).
+    """
+    count = require_count("rows_per_person", estimator.rows_per_person)
+    if groups is None:
+        if count > 1:
+            raise ValueError(
+                f"expected groups, which name the person of each row, with rows_per_person={count}"
+            )
+        return slice(None)
+    # NumPy would make texts of missing names in a list, and forget a mask.
+    names = np.asarray(groups, object) if isinstance(groups, list) else np.ma.asanyarray(groups)
+    if names.shape != (num_rows,):
+        came = described(groups) if isinstance(groups, str) else f"shape {names.shape}"
+        raise ValueError(
+            f"expected groups to name the person of each of {num_rows} rows, got {came}"
+        )
+    # An empty text is a missing cell of a file that is read with keep_default_na=False.
+    if _has_missing(names) or any(name == "" for name in names.tolist()):
+        raise ValueError(
+            "expected groups without missing names, but they contain masked ones, NaN, None, NA or "
+            "empty texts: give each of these rows a person, or drop them"
+        )
+    rows: dict[Any, list[int]] = {}
+    for place, name in enumerate(names.tolist()):
+        known = rows.setdefault(name, [])
+        if len(known) < count:
+            known.append(place)
+    return np.array([known[turn % len(known)] for known in rows.values() for turn in range(count)])
+
+
+def row_budget(estimator: Any) -> AbstractBudget:
+    """The budget of a row for which the rows of a person together keep the estimator's budget."""
+    budget = budget_of(estimator.epsilon, estimator.delta)
+    count = require_count("rows_per_person", estimator.rows_per_person)
+    if count == 1:
+        return budget
+    delta = float(budget.stated[1])
+    # Less by more than the conversions round.
+    mu = float(budget.largest_mu) / count * (1 - 1e-9)
+    # Epsilon may be 0 for a small mu.
+    return budget_of(epsilon, delta) if (epsilon := gaussian_epsilon(mu, delta)) else GaussianDP(mu)
+
+
+def require_one_row(estimator: Any) -> None:
+    """Raise ValueError for several rows of a person; no proof covers them."""
+    if require_count("rows_per_person", estimator.rows_per_person) > 1:
+        raise ValueError(
+            f"expected rows_per_person=1, got {estimator.rows_per_person}: no proof covers several "
+            "rows of a person in objective perturbation"
         )
 
 
@@ -154,12 +226,18 @@ def warn_without_range(estimator: Any) -> None:
         )
 
 
-def completed(release: ReleasedFunction, columns: ColumnNames | None) -> ReleasedFunction:
-    """The release with the names of the columns, and with the assumption on its rows."""
-    stated = release.statement
+def completed(
+    estimator: Any, release: ReleasedFunction, columns: ColumnNames | None, groups: Any
+) -> ReleasedFunction:
+    """The release with its unit, the names of the columns, and the assumptions on its rows."""
+    count = int(estimator.rows_per_person)
+    stated, lines = release.statement.for_groups(count), (ROWS_ALONE,)
+    if groups is not None:
+        stated = dataclasses.replace(stated, records_per_person=count)
+        lines = (*lines, _PERSONS.format(count=count))
     return dataclasses.replace(
         release,
-        statement=dataclasses.replace(stated, assumptions=(*stated.assumptions, ROWS_ALONE)),
+        statement=dataclasses.replace(stated, assumptions=(*stated.assumptions, *lines)),
         columns=columns,
     )
 
@@ -256,8 +334,8 @@ def budget_and_seeds(estimator: Any) -> dict[str, Any]:
     public = PUBLIC_SEED if estimator.random_state is None else estimator.random_state
     check_seeds(public, estimator.noise_seed, public_name="random_state")
     return {
-        "epsilon": estimator.epsilon,
-        "delta": estimator.delta,
+        "epsilon": row_budget(estimator),
+        "delta": None,
         "public_seed": public,
         "noise_seed": estimator.noise_seed,
     }

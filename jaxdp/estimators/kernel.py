@@ -19,6 +19,8 @@ from jaxdp.estimators.arguments import (
     completed,
     learner_arguments,
     refuse_missing_labels,
+    require_one_row,
+    rows_of_persons,
     training_data,
     values_of,
     warn_without_range,
@@ -33,7 +35,7 @@ from jaxdp.kernels.release.tables import columns_of
 from jaxdp.kernels.ridge.rules import AbstractRidgeRule
 from jaxdp.losses import Logistic, Softmax
 from jaxdp.losses.base import AbstractClassificationLoss
-from jaxdp.privacy import Cost, Release, Unproved
+from jaxdp.privacy import AbstractBudget, Cost, Release, Unproved
 
 _CLASSES_READ = (
     "the classes are read off the labels, so that the release may name a class of one record "
@@ -49,7 +51,8 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
     its data without privacy.
 
     Args:
-        epsilon, delta: budget of one fit, > 0 and in (0, 1); neighbours differ in one record.
+        epsilon, delta: budget of one fit, > 0 and in (0, 1); neighbours differ in one record. Or,
+            without delta, a budget such as `jaxdp.privacy.MembershipAdvantage(0.1)`.
         label_bound: public bound T > 0; labels beyond it are clipped, with a UserWarning that the
             release does not mention. Predictions are in [-T, T].
         input_bound: public Euclidean norm to which longer rows are scaled down, for kernels without
@@ -64,6 +67,10 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
         residual_bound: bound of the labels minus their mean; None for `label_bound`.
         feature_map: public feature map, or function of one row, instead of M random functions.
         random_state: int, published, that draws the features; None for a fixed one.
+        rows_per_person: number k of rows of each person that are used if `fit` gets `groups`, the
+            first ones, repeated in turn if there are fewer; public, default 1. The budget is then
+            a person's, and each row gets 1/k of its mu. As each person counts alike, noise on
+            means does not depend on k: take as many rows as persons commonly have.
         noise_seed: secret seed of the noise; None for the operating system's randomness. An int of
             at least 2^128 (`secrets.randbits(256)`) makes fits repeatable; smaller ones have
             infinite cost. It is pickled with the estimator: share `release_` only.
@@ -84,9 +91,9 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
         ((3,), True)
     """
 
-    epsilon: float
-    delta: float
-    label_bound: float
+    epsilon: float | AbstractBudget
+    delta: float | None = None
+    label_bound: float | None = None
     input_bound: float | None = None
     _: dataclasses.KW_ONLY
     input_range: tuple[Any, Any] | None = None
@@ -98,15 +105,18 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
     residual_bound: float | None = None
     feature_map: Callable[[Any], Any] | None = None
     random_state: int | None = None
+    rows_per_person: int = 1
     # A formatter of dataclasses would show it, though `repr` does not.
     noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
-    def fit(self, X: Any, y: Any) -> "DPKernelRidge":
+    def fit(self, X: Any, y: Any, groups: Any = None) -> "DPKernelRidge":
         """Spend the budget on one release.
 
         Args:
             X: inputs, one row each; a data frame's column names are public.
             y: labels, one per row.
+            groups: name of each row's person, or None (default) if every row is a person's only
+                one; see `rows_per_person`.
 
         Warns:
             UserWarning: neither ranges nor a bound are given; before the data are read.
@@ -120,8 +130,9 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
             residual_bound=self.residual_bound,
             **learner_arguments(self, names),
         )
-        release = learner.fit(inputs, labels, **budget_and_seeds(self))
-        self.release_ = completed(release, columns)
+        rows = rows_of_persons(self, groups, len(labels))
+        release = learner.fit(inputs[rows], labels[rows], **budget_and_seeds(self))
+        self.release_ = completed(self, release, columns, groups)
         self.cost_: Cost = self.release_.cost
         return self
 
@@ -138,6 +149,7 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         epsilon, delta, input_bound, input_range, kernel: arguments as in `DPKernelRidge`.
         num_projections, num_features, feature_map: arguments as in `DPKernelRidge`.
         random_state, noise_seed: arguments as in `DPKernelRidge`.
+        rows_per_person: 1, as no proof covers several rows of a person here.
         classes: public labels; None reads them off `y`, and the epsilon of `cost_` is infinite.
         loss: margin loss for two classes, default `jaxdp.losses.Logistic()`; or `Softmax(k)`, the
             default for k > 2.
@@ -162,8 +174,8 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         (['down', 'up'], (3,))
     """
 
-    epsilon: float
-    delta: float
+    epsilon: float | AbstractBudget
+    delta: float | None = None
     input_bound: float | None = None
     _: dataclasses.KW_ONLY
     classes: tuple[Any, ...] | None = None
@@ -177,23 +189,27 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
     tolerance: float | None = None
     feature_map: Callable[[Any], Any] | None = None
     random_state: int | None = None
+    rows_per_person: int = 1
     # A formatter of dataclasses would show it, though `repr` does not.
     noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
-    def fit(self, X: Any, y: Any) -> "DPKernelClassifier":
+    def fit(self, X: Any, y: Any, groups: Any = None) -> "DPKernelClassifier":
         """Spend the budget on one release; see `DPKernelRidge.fit`. Labels are of two classes or
         more.
 
         Raises:
-            ValueError: the number of classes is not the loss's.
+            ValueError: the number of classes is not the loss's, or `rows_per_person` is not 1.
             RuntimeError: the loss is not convex or bounded as it states.
         """
+        require_one_row(self)
         warn_without_range(self)
         warn_without_classes(self.classes)
         if y is not None:
             # First, as scikit-learn takes pandas' missing values for texts.
             require_alike("labels", given_array("y", y).ravel())
         inputs, labels, names = training_data(self, X, y, y_numeric=False)
+        rows = rows_of_persons(self, groups, len(labels))
+        inputs, labels = inputs[rows], labels[rows]
         self.classes_ = all_classes(self.classes, labels)
         loss = _loss(self.loss, len(self.classes_))
         columns = columns_of(X, y, tuple(self.classes_))
@@ -207,7 +223,7 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         release = learner.fit(inputs, targets, **budget_and_seeds(self))
         if self.classes is None:
             release = without_proof(release)
-        self.release_ = completed(release, columns)
+        self.release_ = completed(self, release, columns, groups)
         self.cost_: Cost = self.release_.cost
         return self
 

@@ -30,7 +30,10 @@ from jaxdp.estimators.arguments import (
     completed,
     ranges_of,
     refuse_keywords,
+    require_one_row,
+    row_budget,
     rows_and_labels,
+    rows_of_persons,
     training_data,
     values_of,
 )
@@ -47,16 +50,18 @@ from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.functions.bounded import RangeScaling
 from jaxdp.kernels.release.released_function import chances
 from jaxdp.kernels.release.tables import ColumnNames, columns_of
-from jaxdp.privacy import Cost, gaussian_mu
-from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
+from jaxdp.privacy import AbstractBudget, Cost
+from jaxdp.privacy.budgets import warn_of_budget
 from jaxdp.regression import (
     Automatic,
     ColumnFeatures,
     Columns,
+    ObjectivePerturbation,
     PrivateLinearClassifier,
     PrivateLinearRegression,
     WithConstant,
 )
+from jaxdp.regression.columns import CodedTable
 from jaxdp.regression.descent import ClassSlopes, SquaredSlopes
 from jaxdp.regression.descent_plan import SQUARED, Curvature, of_classes
 from jaxdp.regression.features import ComposedFeatures
@@ -101,14 +106,15 @@ class ExpectedScore(NamedTuple):
 class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     """The shared part of both estimators: public features, a fit, its attributes."""
 
-    epsilon: float
-    delta: float
+    epsilon: float | AbstractBudget
+    delta: float | None = None
     _: dataclasses.KW_ONLY
     input_range: tuple[Any, Any] | None = None
     columns: Columns | None = None
     features: str = "linear"
     fit_intercept: bool = True
     method: AbstractMethod | None = None
+    rows_per_person: int = 1
     # A formatter of dataclasses would show it, though `repr` does not.
     noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
@@ -139,7 +145,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """The kind of the features and their map, chosen without the data if "automatic"."""
         if self.features != "automatic":
             return self.features, self._public_features(names, self.features)
-        mu = float(gaussian_mu(self.epsilon, self.delta))
+        mu = float(row_budget(self).largest_mu)
         numbers = [True] * len(names) if self.columns is None else self.columns.is_number
         kind = "additive"
         if all(numbers) and num_samples * mu >= _OF_WAVES * 2 * _NUM_WAVES:
@@ -169,9 +175,11 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         constant = 0.3 if kind == "kernel" else 1.0
         return WithConstant(found, constant) if self.fit_intercept else found
 
-    def _read(self, X, y, *, y_numeric):
+    def _read(self, X, y, groups, *, y_numeric):
         """The checked table, the labels, the features of a row, and all names."""
-        check_budget(self.epsilon, self.delta)
+        row_budget(self)
+        if isinstance(self._method(), ObjectivePerturbation):
+            require_one_row(self)
         self._check_features()
         if self.columns is None:
             inputs, labels, names = training_data(self, X, y, y_numeric=y_numeric)
@@ -188,6 +196,12 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             vars(self).pop("feature_names_in_", None)
             if hasattr(X, "columns"):
                 self.feature_names_in_ = np.asarray(names, dtype=object)
+        rows = rows_of_persons(self, groups, len(labels))
+        labels, is_beyond = labels[rows], is_beyond[rows]
+        if isinstance(inputs, CodedTable):
+            inputs = CodedTable(inputs.codes[rows], is_beyond)
+        else:
+            inputs = inputs[rows]
         self.features_, features = self._chosen(names, len(labels))
         self._reads_cells = self.columns is not None
         target = getattr(y, "name", None)
@@ -219,7 +233,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             )
         return inputs, labels, features, called
 
-    def _keep(self, fit: LinearFit, names: ColumnNames | None) -> None:
+    def _keep(self, fit: LinearFit, names: ColumnNames | None, groups: Any) -> None:
         known, dim = fit.release.record, fit.release.features.dim
         assert known is not None
         inputs = names.inputs if names else tuple(map(str, range(dim)))
@@ -236,7 +250,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             noise_std=tuple(fit.noise_std.tolist()),
             has_logits=is_classifier(self),
         )
-        self.release_ = dataclasses.replace(completed(fit.release, names), record=record)
+        release = completed(self, fit.release, names, groups)
+        self.release_ = dataclasses.replace(release, record=record)
         self.ledger_: Ledger = fit.ledger
         self.noise_std_ = fit.noise_std
         self.cost_: Cost = self.release_.cost
@@ -252,8 +267,10 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         self.coef_ = found[:-1].T
         self.intercept_ = np.asarray(self.release_.intercept, np.float64) + found[-1]
         self._summary = self.coef_std_ = None
-        # Of curves the descent learns too little for an unbiased estimate.
-        if self.features_ == "linear" and fit.known is not None and self.coef_.ndim == 1:
+        # Of curves the descent learns too little for an unbiased estimate, and several rows of a
+        # person do not err independently.
+        is_simple = self.features_ == "linear" and self.rows_per_person == 1
+        if is_simple and fit.known is not None and self.coef_.ndim == 1:
             assert self.coef_names_ is not None
             known = turn @ fit.known.weights[:, 0]
             known[-1] += float(self.release_.intercept)
@@ -299,14 +316,16 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
         Raises:
             ValueError: features that are not linear, a method without a plan, more than two
-                classes, or a fit of the labels' mean alone.
+                classes, several rows of a person, or a fit of the labels' mean alone.
         """
         check_is_fitted(self)
         if self._summary is None:
             raise ValueError(
-                "expected features='linear', a method with a plan, at most two classes, and a "
+                "expected features='linear', a method with a plan, at most two classes, "
+                "rows_per_person=1 (several rows of a person do not err independently), and a "
                 "budget that is enough for more than the labels' mean, got features="
-                f"{self.features_!r} and {self._method()!r}"
+                f"{self.features_!r}, rows_per_person={self.rows_per_person} and "
+                f"{self._method()!r}"
             )
         self._summary.interval(level)
         return dataclasses.replace(self._summary, level=float(level))
@@ -346,7 +365,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """Predict the explained variance for n rows, without reading or spending anything.
 
         Args:
-            num_samples: number n of rows.
+            num_samples: number n of rows, with `rows_per_person` of them for each person.
             signal: guessed share, in (0, 1], of the variance of labels or best logits that the
                 features explain.
 
@@ -364,8 +383,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         signal = host_number("signal", signal)
         if not 0 < signal <= 1:
             raise ValueError(f"expected 0 < signal <= 1, got {signal}")
-        check_budget(self.epsilon, self.delta)
-        warn_of_large_delta(self.delta, count, stacklevel=2)
+        warn_of_budget(row_budget(self), count, stacklevel=2)
         self._check_features()
         _, features = self._chosen(_columns_in(self.input_range), count)
         return ExpectedScore(count, signal, self._left(features, count, signal), _GUESSED)
@@ -380,7 +398,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             num_features=features.num_outputs,
             num_outputs=num_outputs,
             num_samples=num_samples,
-            mu=gaussian_mu(self.epsilon, self.delta),
+            mu=row_budget(self).largest_mu,
             curvature=curvature,
             scale_share=scale_share,
             other_share=other_share,
@@ -402,7 +420,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """Warn before the budget is spent, from public numbers, if a forecast leaves little."""
         if not isinstance(self._method(), AbstractDescentMethod):
             return
-        if self.fit_intercept and is_hopeless(num_samples, gaussian_mu(self.epsilon, self.delta)):
+        if self.fit_intercept and is_hopeless(num_samples, row_budget(self).largest_mu):
             warnings.warn(
                 f"{num_samples} rows and this budget are enough for the labels' mean alone, which "
                 "all predictions will be: more rows or a larger epsilon help",
@@ -436,7 +454,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     scores read the data without privacy.
 
     Args:
-        epsilon, delta: budget of one fit, > 0 and in (0, 1); neighbours differ in one record.
+        epsilon, delta: budget of one fit, > 0 and in (0, 1); neighbours differ in one record. Or,
+            without delta, a budget such as `jaxdp.privacy.MembershipAdvantage(0.1)`.
         input_range: (low, high), public ranges of the columns, each a number or one per column, by
             name if labelled; values beyond count as the nearer end, with a warning.
         columns: `jaxdp.regression.Columns` instead, for tables with text and missing values.
@@ -452,7 +471,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         fit_intercept: whether the function has a constant.
         method: a method of `jaxdp.regression`: `Automatic()` (None), `Whitened()`, `FullBatch()`,
             `PlannedDPSGD()`, `NoisyStatistics()` or `ObjectivePerturbation()`.
-        noise_seed: see `DPKernelRidge`.
+        rows_per_person, noise_seed: see `DPKernelRidge`.
 
     Attributes:
         coef_, intercept_: coefficients of the columns in their own units (linear, `input_range`),
@@ -482,7 +501,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     label_range: tuple[float, float] | None = None
 
     def _planned_for(self, num_samples):
-        mu = float(gaussian_mu(self.epsilon, self.delta))
+        mu = float(row_budget(self).largest_mu)
         learnt = min(range_share(num_samples, mu), 0.4) if self.label_range is None else 0.0
         return 1, SQUARED, SquaredSlopes.share, learnt
 
@@ -493,12 +512,14 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         low, high = self.label_range
         return f"least squares of labels from {in_full(low)} to {in_full(high)}"
 
-    def fit(self, X: Any, y: Any, **others: Any) -> "DPLinearRegression":
+    def fit(self, X: Any, y: Any, groups: Any = None, **others: Any) -> "DPLinearRegression":
         """Spend the budget on one release.
 
         Args:
             X: inputs, one row each; a data frame's column names are public.
             y: labels, one per row.
+            groups: name of each row's person, or None (default) if every row is a person's only
+                one; see `rows_per_person`.
             others: none; a `sample_weight` would change the sensitivity.
 
         Warns:
@@ -508,7 +529,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         """
         refuse_keywords(others)
         label_range = checked_label_range(self.label_range)
-        inputs, labels, features, names = self._read(X, y, y_numeric=True)
+        inputs, labels, features, names = self._read(X, y, groups, y_numeric=True)
         if label_range is not None:
             _warn_of_labels_beyond(labels, label_range)
         learner = PrivateLinearRegression(
@@ -517,8 +538,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
             method=self._method(),
             tests_curves=self.features == "automatic",
         )
-        budget = {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
-        self._keep(learner.fit(inputs, labels, **budget), names)
+        budget = {"epsilon": row_budget(self), "noise_seed": self.noise_seed}
+        self._keep(learner.fit(inputs, labels, **budget), names, groups)
         return self
 
     def required_rows(
@@ -545,7 +566,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         """
         residual = host_number("residual_std", residual_std)
         require_positive("residual_std", residual)
-        check_budget(self.epsilon, self.delta)
+        row_budget(self)
         self._check_features()
         names = _columns_in(self.input_range) if self.columns is None else self.columns.names
         features, method = self._public_features(names, "linear"), self._method()
@@ -555,7 +576,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         known = [*(called or ()), "intercept"]
         if coefficient not in known:
             raise ValueError(f"expected a coefficient among {known}, got {coefficient!r}")
-        mu, row = float(gaussian_mu(self.epsilon, self.delta)), turn[known.index(coefficient)]
+        mu, row = float(row_budget(self).largest_mu), turn[known.index(coefficient)]
 
         def variance(count):
             _, _, scale_share, other_share = self._planned_for(count)
@@ -586,7 +607,7 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     Args:
         epsilon, delta, input_range, columns, features: see `DPLinearRegression`.
         classes: public labels; None reads them off `y`, and the epsilon of `cost_` is infinite.
-        fit_intercept, method, noise_seed: see `DPLinearRegression`.
+        fit_intercept, method, rows_per_person, noise_seed: see `DPLinearRegression`.
 
     Attributes:
         classes_: labels in ascending order.
@@ -615,13 +636,13 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     def _learns(self):
         return "logistic regression"
 
-    def fit(self, X: Any, y: Any, **others: Any) -> "DPLogisticRegression":
+    def fit(self, X: Any, y: Any, groups: Any = None, **others: Any) -> "DPLogisticRegression":
         """Spend the budget on one release; see `DPLinearRegression.fit`. Labels are classes."""
         refuse_keywords(others)
         warn_without_classes(self.classes)
         if y is not None:
             require_alike("labels", given_array("y", y).ravel())
-        inputs, labels, features, names = self._read(X, y, y_numeric=False)
+        inputs, labels, features, names = self._read(X, y, groups, y_numeric=False)
         self.classes_ = all_classes(self.classes, labels)
         places = np.searchsorted(self.classes_, labels)
         learner = PrivateLinearClassifier(
@@ -632,11 +653,11 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         )
         if names is not None:
             names = dataclasses.replace(names, classes=tuple(map(str, self.classes_)))
-        budget = {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
+        budget = {"epsilon": row_budget(self), "noise_seed": self.noise_seed}
         fit = learner.fit(inputs, places, **budget)
         if self.classes is None:
             fit = dataclasses.replace(fit, release=without_proof(fit.release))
-        self._keep(fit, names)
+        self._keep(fit, names, groups)
         return self
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "m ..."]:

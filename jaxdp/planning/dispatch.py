@@ -13,9 +13,9 @@ from jaxdp.planning.features.training_plan import TrainingPlan
 from jaxdp.planning.streams.best_schedule import Box
 from jaxdp.planning.streams.greedy_arc import Optimal
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan, plan_one_pass
-from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.batches.poisson import PoissonSampler
+from jaxdp.privacy.budgets import AbstractBudget, budget_of, warn_of_budget
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.linearised import Linearised
@@ -41,7 +41,7 @@ def plan(
     num_samples: int,
     schedule: Any = Optimal,
     rho: float | None = None,
-    epsilon: float | None = None,
+    epsilon: float | AbstractBudget | None = None,
     delta: float | None = None,
     uncertainty: Box | None = None,
     progress: Callable[[float], None] | bool | None = None,
@@ -52,8 +52,8 @@ def plan(
 def plan(
     problem: AbstractProblem,
     *,
-    epsilon: float,
-    delta: float,
+    epsilon: float | AbstractBudget,
+    delta: float | None = None,
     num_steps: int | tuple[int, ...] = ...,
     sampling_rate: float | tuple[float, ...] = ...,
     optimiser: Any = ...,
@@ -67,7 +67,7 @@ def plan(
 def plan(
     problem: AbstractProblem,
     *,
-    epsilon: float | None = None,
+    epsilon: float | AbstractBudget | None = None,
     delta: float | None = None,
     num_samples: int | None = None,
     schedule: Any = Optimal,
@@ -103,7 +103,8 @@ def plan(
 
     Args:
         problem: a stream of linear or logistic regression, or features on fixed rows with any loss.
-        epsilon, delta: budget, epsilon > 0 and delta in (0, 1).
+        epsilon, delta: budget, epsilon > 0 and delta in (0, 1). Or, without delta, a budget such as
+            `jaxdp.privacy.MembershipAdvantage(0.1)`.
         num_samples: number n of samples of the one pass.
         schedule: `Optimal`; or a callable from free positive parameters to a schedule, such as
             `jaxdp.Constant` or `functools.partial(jaxdp.Polynomial, power=0.5)`; or
@@ -167,10 +168,10 @@ def plan(
     }
     if isinstance(problem, AbstractFeatureProblem | Linearised):
         _refuse(problem, of_streams, _OF_STREAMS, _OF_FEATURES)
-        check_budget(epsilon, delta)
-        warn_of_large_delta(delta, problem.num_train, stacklevel=2)
+        asked = budget_of(epsilon, delta)
+        warn_of_budget(asked, problem.num_train, stacklevel=2)
         with listening_where_seen(progress, "plan") as told:
-            found = plan_training(problem, **budget, **of_features, told=told)
+            found = plan_training(problem, budget=asked, **of_features, told=told)
             told(1.0)
         return found
     if isinstance(problem, LinearRegression | AbstractSignalProblem):

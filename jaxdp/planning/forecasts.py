@@ -19,8 +19,8 @@ from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.private_training import plan_training, predicted_as_planned
 from jaxdp.planning.features.training_plan import LOOKED_AT, TrainingPlan
 from jaxdp.privacy.accounting import cost_of
-from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
 from jaxdp.privacy.batches.poisson import PoissonSampler
+from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of, warn_of_budget
 from jaxdp.problems.rows.fixed_features import FixedFeatures
 from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.theory.dispatch import predict
@@ -173,6 +173,7 @@ class Forecast(AbstractExplained, eqx.Module):
             f"{plan.delta:g}, {plan.adjacency}",
             (*levels, Row("settings", settings), *leak, *curve),
             (
+                cost_of(plan.algorithm.release(), plan.delta).in_words,
                 _ALIKE if self.stand_in == "alike" else _UNLIKE,
                 *((_OF_TANGENTS,) * ("movement" in plan.predicted.observables)),
                 f"twice the rows would have as little noise as epsilon {self.rows_worth:.2g} "
@@ -186,8 +187,8 @@ def forecast(
     problem: _Rows,
     *,
     num_samples: int,
-    epsilon: float,
-    delta: float,
+    epsilon: float | AbstractBudget,
+    delta: float | None = None,
     stand_in: Literal["alike", "unlike"] = "alike",
     disturbed: Sequence[_Rows] = (),
     num_steps: int | tuple[int, ...] = (25, 100, 400),
@@ -207,7 +208,8 @@ def forecast(
     Args:
         problem: public training and test rows, as features or as a network (`Linearised`).
         num_samples: number n of private rows.
-        epsilon, delta: budget.
+        epsilon, delta: budget; or, without delta, one such as
+            `jaxdp.privacy.MembershipAdvantage(0.1)`, and the curve is over its epsilon at 1e-6.
         stand_in: "alike" if the public rows are like the private ones; "unlike" if they are only
             related, such as other classes: then no accuracy or loss is given.
         disturbed: public rows, in the problem's shapes, that differ as the private ones might.
@@ -249,15 +251,14 @@ def forecast(
                 f"expected disturbed rows of the shapes {_shapes(problem)} and the loss of the "
                 f"problem, got {_shapes(other)}"
             )
-    check_budget(epsilon, delta)
-    warn_of_large_delta(delta, num_samples, stacklevel=2)
+    budget = budget_of(epsilon, delta)
+    warn_of_budget(budget, num_samples, stacklevel=2)
     rows = _of_size(problem, num_samples)
 
-    def planned(epsilon, num_steps, sampling_rate, begun=0.0, share=_OF_PLAN):
+    def planned(budget, num_steps, sampling_rate, begun=0.0, share=_OF_PLAN):
         found = plan_training(
             rows,
-            epsilon=epsilon,
-            delta=delta,
+            budget=budget,
             num_steps=num_steps,
             sampling_rate=sampling_rate,
             optimiser=optimiser,
@@ -270,13 +271,18 @@ def forecast(
         return found
 
     with listening_where_seen(progress, "forecast") as told:
-        plan = planned(epsilon, num_steps, sampling_rate)
+        plan = planned(budget, num_steps, sampling_rate)
         cell = plan.chosen.num_steps, plan.chosen.sampling_rate
         share = _OF_CURVE / len(_BUDGETS)
         plans = [
             plan
             if one == 1
-            else planned(one * plan.epsilon, *cell, _OF_PLAN + place * share, share)
+            else planned(
+                ApproximateDP(one * plan.epsilon, plan.delta),
+                *cell,
+                _OF_PLAN + place * share,
+                share,
+            )
             for place, one in enumerate(_BUDGETS)
         ]
         curve = _curve(plans, num_samples)

@@ -17,6 +17,14 @@ from jaxdp.privacy.audits.one_run import audit_one_run
 from jaxdp.privacy.audits.two_data_sets import audit
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.privacy.batches.unamplified import FixedSizeBatches, ShuffledEpochs
+from jaxdp.privacy.budgets import (
+    AbstractBudget,
+    ApproximateDP,
+    GaussianDP,
+    MembershipAdvantage,
+    ReconstructionBound,
+    TruePositiveRate,
+)
 from jaxdp.privacy.calibration import (
     calibrated_noise_multiplier,
     gaussian_noise_std,
@@ -36,20 +44,29 @@ from jaxdp.privacy.objective_perturbation import ObjectivePerturbationMechanism
 from jaxdp.privacy.release import Release, StatedBudget, compose
 from jaxdp.privacy.secret.secret_noise import SecretNoise, secret_key
 from jaxdp.privacy.strategies import independent_strategy, square_root_strategy
+from jaxdp.privacy.tuning import NegativeBinomialRepetitions, PoissonRepetitions, tuned, tuned_mu
 
 __all__ = [
+    "AbstractBudget",
     "AbstractMechanism",
+    "ApproximateDP",
     "BufferedToeplitzNoise",
     "Composition",
     "Cost",
     "FixedSizeBatches",
+    "GaussianDP",
     "GaussianMechanism",
+    "MembershipAdvantage",
+    "NegativeBinomialRepetitions",
     "ObjectivePerturbationMechanism",
+    "PoissonRepetitions",
     "PoissonSampler",
+    "ReconstructionBound",
     "Release",
     "SecretNoise",
     "ShuffledEpochs",
     "StatedBudget",
+    "TruePositiveRate",
     "Unproved",
     "account",
     "approximate_reconstruction_bound",
@@ -72,6 +89,8 @@ __all__ = [
     "secret_key",
     "sphere_log_baseline",
     "square_root_strategy",
+    "tuned",
+    "tuned_mu",
     "zcdp_epsilon",
     "zcdp_epsilon_published",
     "zcdp_noise_std",

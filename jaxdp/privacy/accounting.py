@@ -12,10 +12,15 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import concrete
-from jaxdp.core.display import AbstractExplained, Explanation, Row, in_words
+from jaxdp.core.display import AbstractExplained, Explanation, Row
+from jaxdp.core.display import in_words as shown
 from jaxdp.core.terminals import on_a_line
 from jaxdp.privacy.arguments import check_delta, warn_of_large_delta
-from jaxdp.privacy.release import Release, release_of
+from jaxdp.privacy.release import Release, release_of, unit_of_privacy
+from jaxdp.privacy.tradeoffs import best_area, best_rate, in_words
+
+# The false-positive rate of the reported test.
+_FALSE_POSITIVES = 0.01
 
 
 class Cost(AbstractExplained, eqx.Module):
@@ -32,6 +37,10 @@ class Cost(AbstractExplained, eqx.Module):
         is_certified: True if the guarantee holds in machine arithmetic; otherwise it holds for
             exact normal noise, which floating-point noise simulates.
         assumptions: sentences on what the guarantee needs and leaves out.
+        records_per_person: largest number of records of a person, if neighbours differ in a person;
+            None if they differ in one record.
+        membership_auc, membership_rate: the largest AUC of a test whether one record was used, all
+            others known, and its true-positive rate at 1 % false positives; None if traced.
 
     Example:
         >>> import jaxdp
@@ -48,6 +57,14 @@ class Cost(AbstractExplained, eqx.Module):
     adjacency: str = eqx.field(static=True)
     is_certified: bool = eqx.field(static=True)
     assumptions: tuple[str, ...] = eqx.field(static=True)
+    membership_auc: float | None = None
+    membership_rate: float | None = None
+    records_per_person: int | None = eqx.field(static=True, default=None)
+
+    @property
+    def unit(self) -> str:
+        """The unit in which neighbours differ, in words."""
+        return unit_of_privacy(self.records_per_person)
 
     def __str__(self):
         if not self._is_plain:
@@ -57,13 +74,20 @@ class Cost(AbstractExplained, eqx.Module):
         text = f"privacy: ({_rounded_up(float(self.epsilon))}, {self.delta:g})-DP"
         if strong:
             text += f" from {', '.join(strong)}"
-        text += f"; {self.adjacency}; {'certified' if self.is_certified else 'simulated'} noise"
+        noise = "certified" if self.is_certified else "simulated"
+        text += f"; {self.unit}, {self.adjacency}; {noise} noise"
         if self.published_epsilon is not None:
             text += f"; published: epsilon {self.published_epsilon:.4f}"
+        lines = [self.in_words, *self.assumptions] if self.in_words else self.assumptions
         # The texts of a model's file may hold escape sequences.
-        return "\n".join(
-            [on_a_line(text), *(f"  - {on_a_line(each)}" for each in self.assumptions)]
-        )
+        return "\n".join([on_a_line(text), *(f"  - {on_a_line(each)}" for each in lines)])
+
+    @property
+    def in_words(self) -> str:
+        """The best membership test, as a sentence; empty if it is unknown."""
+        if self.membership_auc is None or self.membership_rate is None:
+            return ""
+        return in_words(self.membership_auc, self.membership_rate, self.unit)
 
     @property
     def _is_plain(self) -> bool:
@@ -71,26 +95,31 @@ class Cost(AbstractExplained, eqx.Module):
         return not any(isinstance(value, Tracer) or np.ndim(value) for value in values)
 
     def _explanation(self):
-        epsilon = _rounded_up(float(self.epsilon)) if self._is_plain else in_words(self.epsilon, 0)
+        epsilon = _rounded_up(float(self.epsilon)) if self._is_plain else shown(self.epsilon, 0)
         noise = "certified" if self.is_certified else "simulated"
         rows = (
             Row("epsilon", epsilon, "proved at delta"),
-            Row("delta", in_words(self.delta, 0), "probability beyond epsilon"),
-            Row("mu", in_words(self.mu, 0), "Gaussian DP"),
-            Row("zcdp", in_words(self.zcdp, 0), "zero-concentrated DP"),
-            Row("published_epsilon", in_words(self.published_epsilon, 0), "stated by the paper"),
+            Row("delta", shown(self.delta, 0), "probability beyond epsilon"),
+            Row("mu", shown(self.mu, 0), "Gaussian DP"),
+            Row("zcdp", shown(self.zcdp, 0), "zero-concentrated DP"),
+            Row("published_epsilon", shown(self.published_epsilon, 0), "stated by the paper"),
+            Row("unit", self.unit, "in which neighbours differ"),
             Row("adjacency", self.adjacency, "who the neighbours are"),
             Row("noise", noise, "whether it holds in the arithmetic of the machine"),
         )
-        return Explanation("Privacy cost", rows, self.assumptions)
+        lines = (self.in_words,) if self.in_words else ()
+        return Explanation("Privacy cost", rows, (*lines, *self.assumptions))
 
 
-def account(thing: Any, *, delta: Any) -> Cost:
+def account(thing: Any, *, delta: Any, records_per_person: int = 1) -> Cost:
     """The privacy cost of an algorithm, or of anything else that has a `release()`.
 
     Args:
         thing: an algorithm or a `Release`.
         delta: number in (0, 1).
+        records_per_person: largest number k of records of one person, public; default 1, the cost
+            for one record. It is k mu for Gaussian DP; for Poisson batches it is computed from
+            mixtures of Gaussians, which takes the drawn number of a person's records into account.
 
     Returns:
         The cost at delta: floats for a concrete release, arrays for a traced one.
@@ -112,7 +141,7 @@ def account(thing: Any, *, delta: Any) -> Cost:
     if np.ndim(delta):
         raise ValueError(f"expected one delta, got shape {np.shape(delta)}; use vmap over account")
     check_delta(delta)
-    thing = release_of(thing)
+    thing = release_of(thing).for_groups(records_per_person)
     warn_of_large_delta(delta, thing.num_records, stacklevel=2)
     return cost_of(thing, delta)
 
@@ -128,6 +157,10 @@ def cost_of(thing: Release, delta: Any) -> Cost:
                 f"expected one release, got a batch of shape {shape}; use vmap over account"
             )
     mechanism, published = thing.mechanism, thing.published
+    best = None, None
+    if all(concrete(leaf) is not None for leaf in jax.tree.leaves(mechanism)):
+        rate = best_rate(mechanism, thing.adjacency, np.asarray(_FALSE_POSITIVES))
+        best = best_area(mechanism, thing.adjacency), float(rate)
     return Cost(
         epsilon=_plain(mechanism.epsilon(delta, thing.adjacency)),
         delta=_plain(delta),
@@ -141,6 +174,9 @@ def cost_of(thing: Release, delta: Any) -> Cost:
             *mechanism.assumptions,
             *thing.assumptions,
         ),
+        records_per_person=thing.records_per_person,
+        membership_auc=best[0],
+        membership_rate=best[1],
     )
 
 

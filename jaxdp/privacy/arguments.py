@@ -48,6 +48,11 @@ def warn_of_large_delta(delta: Any, num_records: int | None, *, stacklevel: int)
         warnings.warn(f"{found} {advice}", UserWarning, stacklevel=stacklevel + 1)
 
 
+def persons(num_records: int | None, records_per_person: int) -> int | None:
+    """The least number of persons who have a known number of records."""
+    return None if num_records is None else -(-num_records // records_per_person)
+
+
 def check_non_negative(name: str, value: Any) -> None:
     """Raise ValueError for negative concrete values; infinity is allowed."""
     known = concrete(value, name)

@@ -5,34 +5,41 @@ Concrete noise is never too little; traced noise is larger by the tolerance of t
 """
 
 import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxdp.core.checks import concrete, host_number
-from jaxdp.privacy.arguments import check_budget, check_non_negative, warn_of_large_delta
+from jaxdp.core.checks import concrete, host_number, require_count
+from jaxdp.privacy.arguments import check_non_negative, persons
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
+from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of, warn_of_budget
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp
+from jaxdp.privacy.mechanisms import AbstractMechanism
 
 # Margin for the rounding of a concrete calibration and its account.
 _MARGIN = 1e-10
 _TRACED_MARGIN = {4: 2e-5, 8: 1e-9}
-# Logarithmic tolerance of a search on a numerical account, and its lower end.
+# Logarithmic tolerance of a search on a numerical account, and its ends.
 _SEARCH = 1e-4
-_LEAST_LOG_MULTIPLIER = -12.0
+_LEAST_LOG_MULTIPLIER, _MOST_LOG_MULTIPLIER = -12.0, 40.0
+_REVEALED = 20.0  # epsilon with which a record is hardly hidden
 
 
-def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: Any = 1) -> Any:
+def gaussian_noise_std(
+    epsilon: Any, delta: Any = None, *, sensitivity: Any, num_releases: Any = 1
+) -> Any:
     r"""The least standard deviation for which Gaussian releases together are (epsilon, delta)-DP.
 
     It is $\sigma = \Delta\sqrt{k}/\mu(\epsilon, \delta)$.
 
     Args:
-        epsilon: number >= 0; infinity gives 0.
-        delta: number in (0, 1).
+        epsilon: number >= 0; infinity gives 0. Or a budget, such as `MembershipAdvantage(0.1)`.
+        delta: number in (0, 1); None with a budget.
         sensitivity: $\Delta$ >= 0, the largest distance between the values of neighbours.
         num_releases: k >= 1, number of releases, each with this noise; default 1.
 
@@ -45,6 +52,8 @@ def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releas
         14.92
     """
     scale = _scale(sensitivity, num_releases)
+    if delta is None or isinstance(epsilon, AbstractBudget):
+        return _rounded_up(scale, budget_of(epsilon, delta).largest_mu)
     return _rounded_up(scale, gaussian_mu(epsilon, delta))
 
 
@@ -55,7 +64,7 @@ def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: 
     noise than `gaussian_noise_std`, for composition with other zCDP mechanisms.
 
     Args:
-        epsilon, delta, sensitivity, num_releases: see `gaussian_noise_std`.
+        epsilon, delta, sensitivity, num_releases: see `gaussian_noise_std`; no other budget.
 
     Returns:
         A float, or an array for array or traced arguments.
@@ -71,7 +80,12 @@ def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: 
 
 
 def calibrated_noise_multiplier(
-    epsilon: float, delta: float, *, sampler: AbstractSampler, num_steps: int
+    epsilon: Any,
+    delta: Any = None,
+    *,
+    sampler: AbstractSampler,
+    num_steps: int,
+    records_per_person: int = 1,
 ) -> float:
     """A noise multiplier at which noisy sums over a sampler's batches are (epsilon, delta)-DP.
 
@@ -79,10 +93,11 @@ def calibrated_noise_multiplier(
     batches it is within 1e-3 of the least that the numerical account certifies.
 
     Args:
-        epsilon: number > 0, finite.
-        delta: number in (0, 1).
+        epsilon: number > 0, finite. Or a budget, such as `MembershipAdvantage(0.1)`.
+        delta: number in (0, 1); None with a budget.
         sampler: sampler of the batches.
         num_steps: number of batches.
+        records_per_person: largest number of records of one person, public; default 1.
 
     Returns:
         The standard deviation of the noise on a sum, divided by the clip norm.
@@ -91,7 +106,7 @@ def calibrated_noise_multiplier(
         UserWarning: delta is at least one over the sampler's number of records.
 
     Raises:
-        ValueError: delta is below the probability that a batch exceeds the sampler's capacity.
+        ValueError: no noise meets the budget, because a batch may exceed the sampler's capacity.
         ImportError: dp_accounting is needed and not installed.
 
     Example:
@@ -102,48 +117,78 @@ def calibrated_noise_multiplier(
         7.46
     """
     require_sampler(sampler)
-    found = multiplier_for(epsilon, delta, sampler, num_steps)
-    warn_of_large_delta(delta, sampler.num_records, stacklevel=2)
+    budget = budget_of(epsilon, delta)
+    found = multiplier_for(budget, sampler, num_steps, records_per_person)
+    warn_of_budget(budget, persons(sampler.num_records, records_per_person), stacklevel=2)
     return found
 
 
-def multiplier_for(epsilon: float, delta: float, sampler: AbstractSampler, num_steps: int) -> float:
+def multiplier_for(
+    budget: AbstractBudget, sampler: AbstractSampler, num_steps: int, records_per_person: int = 1
+) -> float:
     """The noise multiplier of `calibrated_noise_multiplier`, without the warning."""
-    check_budget(epsilon, delta)
-    epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
-    alone = sampler.mechanism(1.0, num_steps).proved.mu
+    count = require_count("records_per_person", records_per_person)
+    host_number("epsilon", budget.limit)
+
+    def mechanism_of(multiplier: float) -> AbstractMechanism:
+        of_one = sampler.mechanism(multiplier, num_steps)
+        return of_one if count == 1 else of_one.for_groups(count)
+
+    alone = mechanism_of(1.0).proved.mu
     if alone is not None:
-        return float(_rounded_up(alone, gaussian_mu(epsilon, delta)))
-    least_found = math.inf
+        return float(_rounded_up(alone, budget.largest_mu))
 
-    def excess(log_multiplier: float) -> float:
-        """Logarithm of epsilon over the target, clipped for the root finder."""
-        nonlocal least_found
-        multiplier = math.exp(log_multiplier)
-        mechanism = sampler.mechanism(multiplier, num_steps)
-        found = mechanism.epsilon(delta, sampler.adjacency)
-        if found <= epsilon:
-            least_found = min(least_found, multiplier)
-        return min(max(math.log(max(found, 1e-300) / epsilon), -5), 5)
+    def measured(multiplier: float) -> float:
+        return budget.measured(mechanism_of(multiplier), sampler.adjacency)
 
-    if sampler.mechanism(math.inf, num_steps).epsilon(delta, sampler.adjacency) > epsilon:
+    if (least := measured(math.inf)) > budget.limit:
         raise ValueError(
-            f"expected delta above the probability that one of {num_steps} batches holds more than "
-            f"the sampler's capacity of {sampler.capacity}, got {delta}; capacity="
-            f"{sampler.num_records + 1} holds all"
+            f"expected a budget that some noise meets, got {budget!r}: as one of {num_steps} "
+            f"batches may hold more than the sampler's capacity of {sampler.capacity}, the least "
+            f"{budget.named_limit} is {least:.3g}; capacity={sampler.num_records + 1} holds all, "
+            "or take another budget"
         )
-    unamplified = gaussian_noise_std(epsilon, delta, sensitivity=1.0, num_releases=num_steps)
-    upper, width = math.log(1.01 * float(unamplified)), 0.5
-    # That noise does not suffice if overflowing batches take much of delta.
-    while excess(upper) > 0:
-        upper += width
-    lower = upper - width
+    # That noise does not suffice if overflowing batches take much of the budget.
+    guess = float(_rounded_up(count * math.sqrt(num_steps), budget.largest_mu))
+    found = least_noise(measured, budget, 1.01 * guess)
+    _, delta = budget.stated
+    epsilon = mechanism_of(found).epsilon(delta, sampler.adjacency)
+    if not isinstance(budget, ApproximateDP) and epsilon > _REVEALED:
+        warnings.warn(
+            f"{budget!r} is met because a record is rarely in a batch: one that is drawn is hardly "
+            f"hidden (epsilon is {epsilon:.3g} at delta = {delta:g}); ask for a smaller number, or "
+            "for epsilon and delta",
+            UserWarning,
+            stacklevel=3,
+        )
+    return found
+
+
+def least_noise(measured: Callable[[float], float], budget: AbstractBudget, upper: float) -> float:
+    """The least noise found at which a falling bound is within a budget; `upper` is a guess."""
+    limit, least_found = float(budget.limit), math.inf
+
+    def excess(log_noise: float) -> float:
+        """Logarithm of the bound over the limit, clipped for the root finder."""
+        nonlocal least_found
+        noise = math.exp(log_noise)
+        found = measured(noise)
+        if found <= limit:
+            least_found = min(least_found, noise)
+        return min(max(math.log(max(found, 1e-300) / limit), -5), 5)
+
+    higher, width = math.log(upper), 0.5
+    while excess(higher) > 0:
+        higher += width
+        if higher > _MOST_LOG_MULTIPLIER:
+            raise ValueError(f"expected a budget that some noise is proved to meet, got {budget!r}")
+    lower = higher - width
     while excess(lower) <= 0 and lower > _LEAST_LOG_MULTIPLIER:
-        upper, width = lower, 2 * width
-        lower = upper - width
+        higher, width = lower, 2 * width
+        lower = higher - width
     if lower > _LEAST_LOG_MULTIPLIER:
         # The root, or the first point above it that holds.
-        root = float(scipy.optimize.brentq(excess, lower, upper, xtol=_SEARCH))  # pyright: ignore[reportArgumentType]
+        root = float(scipy.optimize.brentq(excess, lower, higher, xtol=_SEARCH))  # pyright: ignore[reportArgumentType]
         for nudged in (root + _SEARCH, root + 2 * _SEARCH):
             if least_found > math.exp(nudged):
                 excess(nudged)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import concrete, require_kind
@@ -17,6 +18,8 @@ from jaxdp.privacy.conversions.subsampling import SampledGaussian, composed_epsi
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon
 
 _Scalar = float | Float[Array, ""]
+# Every delta gives a valid pair; more of them tighten the bounds on tests.
+_DELTAS = np.concatenate([np.geomspace(1e-7, 1e-2, 11), np.linspace(0.02, 0.98, 25)])
 
 
 class Proved(NamedTuple):
@@ -53,6 +56,14 @@ class AbstractMechanism(eqx.Module):
     def epsilon(self, delta: Any, adjacency: str) -> Any:
         """The smallest proved epsilon at delta; infinite if there is none."""
 
+    def pairs(self, adjacency: str) -> tuple[np.ndarray, np.ndarray]:
+        """Some epsilons and deltas; each pair of them is proved."""
+        return np.array([float(self.epsilon(float(one), adjacency)) for one in _DELTAS]), _DELTAS
+
+    def for_groups(self, records_per_person: int) -> "AbstractMechanism":
+        """The mechanism if neighbours differ in up to k records, all those of one person."""
+        return Unproved(f"no proof covers {records_per_person} records of a person here")
+
 
 def require_mechanism(name: str, mechanism: Any) -> None:
     """Raise TypeError unless the argument is a mechanism."""
@@ -63,7 +74,9 @@ def require_mechanism(name: str, mechanism: Any) -> None:
 class GaussianMechanism(AbstractMechanism):
     """A Gaussian mechanism, or anything else that is proved mu-GDP.
 
-    A mu-GDP mechanism is also (mu^2/2)-zCDP. Source: Bun and Steinke (2016), Proposition 1.6.
+    A mu-GDP mechanism is also (mu^2/2)-zCDP. Source: Bun and Steinke (2016), Proposition 1.6. For k
+    records of a person it is k mu-GDP. Source: Dong, Roth and Su (2022), Theorem 2.14, for any
+    mechanism; parallel terms of a sum attain it.
 
     Args:
         mu: sensitivity under the release's adjacency over the noise's standard deviation, >= 0;
@@ -100,9 +113,15 @@ class GaussianMechanism(AbstractMechanism):
     def epsilon(self, delta, adjacency):
         return gaussian_epsilon(self.mu, delta)
 
+    def for_groups(self, records_per_person):
+        return GaussianMechanism(_times(records_per_person, self.mu))
+
 
 class ZeroConcentrated(AbstractMechanism):
-    """A z-zCDP release, z >= 0: Renyi divergences of order alpha are at most alpha z."""
+    """A z-zCDP release, z >= 0: Renyi divergences of order alpha are at most alpha z.
+
+    For k records of a person it is k^2 z-zCDP. Source: Bun and Steinke (2016), Proposition 1.9.
+    """
 
     zcdp: _Scalar = eqx.field(converter=lambda value: host_scalar("zcdp", value))
 
@@ -121,6 +140,9 @@ class ZeroConcentrated(AbstractMechanism):
 
     def epsilon(self, delta, adjacency):
         return zcdp_epsilon(self.zcdp, delta)
+
+    def for_groups(self, records_per_person):
+        return ZeroConcentrated(_times(records_per_person**2, self.zcdp))
 
 
 class Composition(AbstractMechanism):
@@ -189,6 +211,9 @@ class Composition(AbstractMechanism):
         epsilons = [part.epsilon(share, adjacency) for part in alone]
         return _sum(epsilons + ([composed_epsilon(runs, share, adjacency)] if runs else []))
 
+    def for_groups(self, records_per_person):
+        return Composition(tuple(part.for_groups(records_per_person) for part in self.mechanisms))
+
     @property
     def _parts(self) -> list[AbstractMechanism]:
         nested = (
@@ -224,6 +249,15 @@ class Unproved(AbstractMechanism):
 
     def epsilon(self, delta, adjacency):
         return math.inf
+
+    def for_groups(self, records_per_person):
+        return self
+
+
+def _times(count: int, value: Any) -> Any:
+    """The product, rounded up if it is not traced."""
+    product = count * value
+    return product if concrete(value) is None else math.nextafter(float(product), math.inf)
 
 
 def _sum(values: Sequence[Any]) -> Any:

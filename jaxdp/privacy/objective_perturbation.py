@@ -56,6 +56,7 @@ import math
 
 import equinox as eqx
 import jax
+import numpy as np
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import concrete, require_count
@@ -67,6 +68,8 @@ from jaxdp.privacy.mechanisms import AbstractMechanism
 
 # Above the rounding of square roots, of sums and of the search for a bound's argument.
 _ROUNDING = 1e-12
+# Number of proved pairs for bounds on tests, and their least delta.
+_NUM_PAIRS, _LEAST_DELTA = 101, 1e-9
 
 
 class AbstractObjectivePerturbation(AbstractMechanism):
@@ -118,6 +121,13 @@ class AbstractObjectivePerturbation(AbstractMechanism):
         )
         # One margin for the search, one for `delta`, which subtracts the Jacobian's part again.
         return (self.log_jacobian + max(excess, 1e-150) * (1 + _ROUNDING)) * (1 + _ROUNDING)
+
+    def pairs(self, adjacency):
+        farthest = self.epsilon(_LEAST_DELTA, adjacency)
+        if math.isinf(farthest):
+            return super().pairs(adjacency)
+        epsilons = np.linspace(self.log_jacobian, farthest, _NUM_PAIRS)
+        return epsilons, np.array([self.delta(float(one)) for one in epsilons])
 
     def _delta_beyond(self, excess: float) -> float:
         return min(1.0, self._sum_over_vertices(excess) * (1 + _ROUNDING))

@@ -1,6 +1,7 @@
 """Releases: public values and what is proved about them, as data that an accountant reads."""
 
 import abc
+import dataclasses
 import math
 from typing import Any
 
@@ -10,9 +11,14 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.checks import concrete, described, require_count, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
-from jaxdp.privacy.arguments import check_delta, host_scalar
+from jaxdp.privacy.arguments import check_delta, host_scalar, persons
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon_published
-from jaxdp.privacy.mechanisms import AbstractMechanism, Composition, require_mechanism
+from jaxdp.privacy.mechanisms import (
+    AbstractMechanism,
+    Composition,
+    Unproved,
+    require_mechanism,
+)
 
 _Scalar = float | Float[Array, ""]
 
@@ -73,6 +79,8 @@ class Release(eqx.Module):
             exact normal noise, which floating-point noise simulates.
         num_records: n, a public lower bound on the number of records, or None (default) if unknown;
             `account` warns of a delta of at least 1/n.
+        records_per_person: largest number of records of a person, if neighbours differ in a person;
+            `num_records` is then a bound on the number of persons. None (default): in one record.
 
     Raises:
         ValueError: the mechanism is not proved for the adjacency.
@@ -92,6 +100,7 @@ class Release(eqx.Module):
     published: AbstractClaim | None = None
     is_certified: bool = eqx.field(static=True, default=False)
     num_records: int | None = eqx.field(static=True, default=None)
+    records_per_person: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
         require_kind("what", self.what, str, "a text")
@@ -103,10 +112,40 @@ class Release(eqx.Module):
             raise ValueError(f"expected adjacency to be one of {ADJACENCIES}, got {self.adjacency}")
         if self.num_records is not None:
             require_count("num_records", self.num_records)
+        if self.records_per_person is not None:
+            require_count("records_per_person", self.records_per_person)
         proved = self.mechanism.adjacencies
         if self.adjacency not in proved:
             wanted = f"{type(self.mechanism).__name__} is proved ({', '.join(proved)})"
             raise ValueError(f"expected an adjacency for which {wanted}, got {self.adjacency}")
+
+    def for_groups(self, records_per_person: int) -> "Release":
+        """The statement about a person with at most k records, without the paper's claim."""
+        count = require_count("records_per_person", records_per_person)
+        if count in (1, self.records_per_person):
+            return self
+        if self.records_per_person is not None:
+            unit = unit_of_privacy(self.records_per_person)
+            raise ValueError(f"expected a release about one record, got one about {unit} already")
+        mechanism = self.mechanism.for_groups(count)
+        if self.adjacency not in mechanism.adjacencies:
+            covered = f"{' or '.join(mechanism.adjacencies)}, not {self.adjacency}"
+            mechanism = Unproved(f"several records of a person are covered for {covered}")
+        return dataclasses.replace(
+            self,
+            mechanism=mechanism,
+            published=None,
+            num_records=persons(self.num_records, count),
+            records_per_person=count,
+        )
+
+
+def unit_of_privacy(records_per_person: int | None) -> str:
+    """The unit in which neighbours differ, in words."""
+    if records_per_person is None:
+        return "one record"
+    verb = "records are" if records_per_person > 1 else "record is"
+    return f"a person of whom at most {records_per_person} {verb} used"
 
 
 def release_of(thing: Any, name: str = "thing") -> Release:
@@ -115,6 +154,7 @@ def release_of(thing: Any, name: str = "thing") -> Release:
         return thing
     if not hasattr(thing, "release") or isinstance(thing, type):
         came = f"the class {thing.__name__}" if isinstance(thing, type) else described(thing)
+        came += "; give its release_" if hasattr(thing, "release_") else ""
         raise TypeError(f"expected {name} to be an algorithm, a Release or a run, got {came}")
     return thing.release()
 
@@ -132,7 +172,8 @@ def compose(*things: Any) -> Release:
         One release with the parts' joint cost, for `jaxdp.account`.
 
     Raises:
-        ValueError: the parts have different adjacencies, so no common guarantee follows.
+        ValueError: the parts have different adjacencies, or are about one record and about a
+            person, so no common guarantee follows.
 
     Example:
         >>> import jaxdp
@@ -147,6 +188,10 @@ def compose(*things: Any) -> Release:
     if len(adjacencies) != 1:
         came = ", ".join(adjacencies) or "none"
         raise ValueError(f"expected releases with one adjacency, got {came}")
+    counts = {release.records_per_person: None for release in releases}
+    if len(counts) != 1:
+        units = " and ".join(map(unit_of_privacy, counts))
+        raise ValueError(f"expected releases about the same unit, got {units}")
     lines = [line for release in releases for line in release.assumptions]
     sizes = [release.num_records for release in releases if release.num_records is not None]
     return Release(
@@ -156,4 +201,5 @@ def compose(*things: Any) -> Release:
         assumptions=tuple(dict.fromkeys(lines)),
         is_certified=all(release.is_certified for release in releases),
         num_records=max(sizes, default=None),
+        records_per_person=next(iter(counts)),
     )

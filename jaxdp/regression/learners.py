@@ -24,11 +24,11 @@ from jaxdp.core.checks import described, host_array, require_count, require_kind
 from jaxdp.kernels import AbstractFeatureMap, ReleasedFunction
 from jaxdp.kernels.base import require_feature_map
 from jaxdp.kernels.release.private_learner import FitRequest
-from jaxdp.privacy import GaussianMechanism, Release, gaussian_mu
+from jaxdp.privacy import AbstractBudget, ApproximateDP, GaussianMechanism, Release
 from jaxdp.regression.descent import AbstractSlopes, ClassSlopes, SquaredSlopes
 from jaxdp.regression.known import Known
 from jaxdp.regression.ledger import Ledger
-from jaxdp.regression.methods import AbstractMethod, Automatic
+from jaxdp.regression.methods import AbstractMethod, Automatic, ObjectivePerturbation
 from jaxdp.regression.private_sums import PrivateRows, released_distribution, released_magnitudes
 
 _RANGE = 6.0  # standard deviations in a learnt label range
@@ -150,8 +150,8 @@ class _AbstractLinearLearner(eqx.Module):
         inputs: Any,
         labels: Any,
         *,
-        epsilon: float,
-        delta: float,
+        epsilon: float | AbstractBudget,
+        delta: float | None = None,
         noise_seed: int | None = None,
     ) -> LinearFit:
         """Learn from a table; `AbstractPrivateLearner.fit` has the arguments.
@@ -166,12 +166,15 @@ class _AbstractLinearLearner(eqx.Module):
         request = FitRequest.checked(
             inputs, labels, public_seed=_PUBLIC_SEED, warning=None, **budget
         )
-        mu = gaussian_mu(request.epsilon, request.delta)
+        if isinstance(self.method, ObjectivePerturbation):
+            expected = "an ApproximateDP, or epsilon and delta, for ObjectivePerturbation"
+            require_kind("the budget", request.budget, ApproximateDP, expected)
+        mu = float(request.budget.largest_mu)
         size = max(self.features.num_outputs, self._num_outputs)
         if not _LEAST_MU * size <= mu < math.inf:
             raise ValueError(
                 "expected a budget whose noise 64 bits can hold, got "
-                f"epsilon={request.epsilon}, delta={request.delta} for {size} features or classes"
+                f"{request.budget!r} for {size} features or classes"
             )
         if request.dim != self.features.dim:
             raise ValueError(f"expected inputs of {self.features.dim} columns, got {request.dim}")

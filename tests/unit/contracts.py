@@ -53,7 +53,7 @@ def parts() -> SimpleNamespace:
     p.state = p.private.init(p.model)
     p.gaussian_cost = privacy.GaussianMechanism(1.0)
     p.release = privacy.Release("a sum", "replace-one", p.gaussian_cost)
-    p.noise = privacy.SecretNoise(2**200)
+    p.noise, p.runs = privacy.SecretNoise(2**200), privacy.PoissonRepetitions(2.0)
     p.strategy = 0.5 * np.eye(2)
     p.run = jaxdp.Trajectory(np.ones(2), np.ones(2), np.ones(()), np.zeros((), int), {})
     p.kernel, p.identity = kernels.Gaussian(2.0), kernels.IdentityFeatures(3)
@@ -95,7 +95,7 @@ _BY_KIND: list[tuple[str, Any, str]] = [
         "num_classes num_devices num_eigenfunctions num_eigenvalues num_features "
         "num_frequencies num_guesses num_inputs num_knots num_models num_modes num_places "
         "num_projections num_records num_runs num_samples num_sets num_starts num_steps "
-        "num_test num_train num_weights records ",
+        "num_test num_train num_weights records records_per_person rows_per_person ",
     ),
     ("count", 100, "num_trials"),
     ("natural", 4, "num_known public_seed rank spread_draws spread_rank"),
@@ -147,6 +147,7 @@ _BY_KIND: list[tuple[str, Any, str]] = [
     ("thing", "unit", "features"),
     ("thing", None, "adjoint feature_map noise schedule"),
     ("thing", "gaussian_cost", "mechanism"),
+    ("thing", "runs", "repetitions"),
     ("progress", None, "progress"),
 ]
 ARGUMENTS = {name: (kind, value) for kind, value, names in _BY_KIND for name in names.split()}
@@ -180,12 +181,15 @@ class Row(NamedTuple):
 
     def given(self) -> dict[str, Any]:
         """Arguments that are right: the row's own, and of `ARGUMENTS` what has no default."""
-        own = self.own(parts())
+        own, known = self.own(parts()), inspect.signature(self.call()).parameters
+        # Epsilon needs delta, whose default serves budgets in its place.
+        has_pair = "epsilon" in known and known["epsilon"].default is inspect.Parameter.empty
         needed = {
             name: getattr(parts(), value) if isinstance(value, str) else value
-            for name, parameter in inspect.signature(self.call()).parameters.items()
+            for name, parameter in known.items()
             for _, value in [ARGUMENTS.get(name, (None, None))]
-            if name not in own and parameter.default is parameter.empty and value is not None
+            if parameter.default is parameter.empty or (has_pair and name == "delta")
+            if name not in own and value is not None
         }
         return needed | own
 
@@ -407,6 +411,10 @@ _row(
     owner=lambda p: p.noise,
 )
 _row("privacy.SecretNoise.proved", owner=lambda p: p.noise)
+_row("privacy.NegativeBinomialRepetitions", kinds="eta: number")
+_row("privacy.PoissonRepetitions", lambda p: {"rate": 2.0}, kinds="rate: positive")
+_row("privacy.tuned", lambda p: {"thing": p.one_pass}, kinds="thing: thing")
+_row("privacy.tuned_mu")
 _row("privacy.Composition", lambda p: {"mechanisms": (p.gaussian_cost,)})
 _row(
     "privacy.Release",
@@ -425,6 +433,15 @@ _rows(
     "privacy.approximate_reconstruction_bound privacy.sphere_log_baseline",
     kinds="epsilon: non_negatives, num_releases: positives, dim num_guesses: count",
     takes_arrays=True,
+)
+_row("privacy.ApproximateDP")
+_row("privacy.GaussianDP", kinds="mu: positive")
+_row("privacy.MembershipAdvantage", lambda p: {"advantage": 0.125}, kinds="advantage: positive")
+_row("privacy.TruePositiveRate", lambda p: {"rate": 0.5, "at": 0.125}, kinds="rate at: positive")
+_row(
+    "privacy.ReconstructionBound",
+    lambda p: {"probability": 0.5, "baseline": 0.125},
+    kinds="probability baseline: positive",
 )
 _row("privacy.error_lower_bound")
 _row("privacy.largest_true_positive_rate", lambda p: {"thing": p.one_pass}, takes_arrays=True)

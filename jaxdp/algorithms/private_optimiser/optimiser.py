@@ -43,8 +43,9 @@ from jaxdp.core.checks import (
     require_kind,
 )
 from jaxdp.core.description import AbstractDescription
-from jaxdp.privacy.arguments import host_scalar, warn_of_large_delta
+from jaxdp.privacy.arguments import host_scalar, persons
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
+from jaxdp.privacy.budgets import AbstractBudget, budget_of, warn_of_budget
 from jaxdp.privacy.calibration import multiplier_for
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.release import Release
@@ -190,8 +191,8 @@ class PrivateOptimiser(AbstractTrainable):
     def calibrated(
         cls,
         optimiser: Any,
-        epsilon: float,
-        delta: float,
+        epsilon: float | AbstractBudget,
+        delta: float | None = None,
         *,
         learning_rate: Any = None,
         clip_norm: ClipNorm,
@@ -199,15 +200,18 @@ class PrivateOptimiser(AbstractTrainable):
         sampler: AbstractSampler,
         average: AbstractAverage | None = None,
         noise: SecretNoise | BufferedToeplitzNoise | None = None,
+        records_per_person: int = 1,
     ) -> "PrivateOptimiser":
         """The optimiser with the noise multiplier whose T steps together are (epsilon, delta)-DP.
 
         Neighbours are `sampler.adjacency`: zero-out-one for Poisson batches, else replace-one.
 
         Args:
-            epsilon, delta: the budget; epsilon > 0, delta in (0, 1).
+            epsilon, delta: the budget; epsilon > 0, delta in (0, 1). Or, without delta, a budget
+                such as `jaxdp.privacy.MembershipAdvantage(0.1)`.
             optimiser, learning_rate, clip_norm, num_steps, sampler, average, noise: see the
                 constructor.
+            records_per_person: largest number of records of one person, public; default 1.
 
         Warns:
             UserWarning: delta is at least one over the sampler's number of records.
@@ -226,10 +230,11 @@ class PrivateOptimiser(AbstractTrainable):
             average=average,
             noise=noise,
         )
+        budget = budget_of(epsilon, delta)
         # Wrong arguments raise before the search for the noise, which may take seconds.
         make(noise_multiplier=1.0).release()
-        multiplier = multiplier_for(epsilon, delta, sampler, num_steps)
-        warn_of_large_delta(delta, sampler.num_records, stacklevel=2)
+        multiplier = multiplier_for(budget, sampler, num_steps, records_per_person)
+        warn_of_budget(budget, persons(sampler.num_records, records_per_person), stacklevel=2)
         return make(noise_multiplier=multiplier)
 
     def _argument(self, name):

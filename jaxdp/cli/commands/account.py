@@ -7,7 +7,7 @@ from typing import Any
 import optax
 
 import jaxdp
-from jaxdp.cli.output import as_json
+from jaxdp.cli.output import as_json, asked_budget
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
 # Arguments on which a cost does not depend.
@@ -18,15 +18,17 @@ def account(options: argparse.Namespace) -> None:
     """Print the cost and the noise."""
     name = "noise_multiplier" if options.algorithm.startswith("dp") else "rho"
     kind, settings = _described(options)
+    unit = {"records_per_person": options.records_per_person}
     is_found = "epsilon" in options
     if is_found:
-        algorithm = kind.calibrated(epsilon=options.epsilon, delta=options.delta, **settings)
+        algorithm = kind.calibrated(**asked_budget(options), **settings, **unit)
     elif kind is jaxdp.DPGD:
         # The noise multiplier is 2 sigma / sqrt(learning rate).
         algorithm = kind(noise_scale=options.noise_multiplier / 2, **settings)
     else:
         algorithm = kind(**{name: getattr(options, name)}, **settings)
-    cost, value = jaxdp.account(algorithm, delta=options.delta), float(getattr(algorithm, name))
+    cost = jaxdp.account(algorithm, delta=options.delta, **unit)
+    value = float(getattr(algorithm, name))
     if options.json:
         print(as_json({"algorithm": options.algorithm, name: value, "cost": vars(cost)}))
         return

@@ -21,7 +21,7 @@ from jaxdp.core.files import DamagedError, plain_json, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs
 from jaxdp.data.table_files import open_table
 from jaxdp.kernels import ColumnNames, ReleasedFunction
-from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.budgets import budget_of
 from jaxdp.regression import Columns
 from jaxdp.regression.columns import CodedTable
 
@@ -94,14 +94,15 @@ def tabular_fit(
     options: argparse.Namespace,
 ) -> Callable[[], tuple[NumericTable, ReleasedFunction]]:
     """Return a fit with the columns of a file; ValueError for wrong options or a wrong file."""
+    default = _DELTA if isinstance(options.epsilon, float) else None
     output.settle(
-        options, {"delta": _DELTA}, dict.fromkeys(_OF_KERNELS, "does not go with --columns")
+        options, {"delta": default}, dict.fromkeys(_OF_KERNELS, "does not go with --columns")
     )
     path, target = options.columns, options.target
     if options.classify or options.drop:
         given = "--classify" if options.classify else "--drop"
         raise ValueError(f"{given} does not go with --columns: the file lists the used columns")
-    check_budget(options.epsilon, options.delta)
+    budget_of(options.epsilon, options.delta)
     if target is None:
         raise ValueError("expected --target NAME with --columns, one of the columns of its file")
     known = _described(path)
@@ -160,9 +161,22 @@ def _fitted(
             f"{options.data}: {is_wrong.sum()} labels of {target!r} are missing or no category of "
             f"it, the first in data row {is_wrong.argmax() + 1}; mend or remove those rows"
         )
-    release = estimator.fit(table, labels).release_
+    estimator.set_params(rows_per_person=options.rows_per_person)
+    release = estimator.fit(table, labels, persons(options)).release_
     release = dataclasses.replace(release, columns=ColumnNames(inputs.names, target, classes))
     return NumericTable(table, labels, inputs.names, target), release
+
+
+def persons(options: argparse.Namespace) -> np.ndarray | None:
+    """Return the cells of the column of --groups; ValueError if there is none, or one is empty."""
+    if options.groups is None:
+        return None
+    names, read = open_table(options.data, header=options.header, named=[options.groups])
+    if options.groups not in names:
+        raise ValueError(f"{options.data}: no column {options.groups!r} for --groups")
+    cells = read([place := names.index(options.groups)])[place]
+    cells = [cell.strip() or None if isinstance(cell, str) else cell for cell in cells]
+    return np.array(cells, object)
 
 
 def _described(path: pathlib.Path) -> dict[str, Any]:

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from jaxdp.cli import output
-from jaxdp.cli.commands.columns import check_names, kinds_of, read_cells, tabular_fit
+from jaxdp.cli.commands.columns import check_names, kinds_of, persons, read_cells, tabular_fit
 from jaxdp.core.files import write_whole
 from jaxdp.core.packages import require_extra
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
 from jaxdp.data.table_files import as_numbers, open_table
 from jaxdp.kernels import ColumnNames, Gaussian, ReleasedFunction, load
 from jaxdp.kernels.release.released_function import chances
-from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.budgets import budget_of
 
 # Options that are keywords of the estimators.
 _KEYWORDS = ("epsilon", "delta", "input_bound", "num_projections", "num_features", "ridge")
@@ -69,10 +69,12 @@ def fit(options: argparse.Namespace) -> None:
     # Fails before noise is drawn if the folder cannot be written.
     tempfile.TemporaryFile(dir=options.out.parent).close()
     table, release = fitted()
+    # With --groups the number of all rows is not public.
+    num_rows = release.record.num_samples if release.record else len(table.labels)
     options.out = _saved(release, options.out)
     if options.json:
         summary = {
-            "rows": len(table.labels),
+            "rows": num_rows,
             "inputs": list(table.input_names),
             "target": table.label_name,
             "options": output.described_options(options),
@@ -82,7 +84,7 @@ def fit(options: argparse.Namespace) -> None:
         print(output.as_json(summary | ({"card": release.card} if described else {})))
         return
     inputs = output.listed(table.input_names)
-    lines = f"{table.label_name} from {inputs}; {len(table.labels)} rows", release.cost
+    lines = f"{table.label_name} from {inputs}; {num_rows} rows", release.cost
     print(*([release.card] if described else lines), f"model: {options.out}", sep="\n")
 
 
@@ -95,7 +97,7 @@ def _check_fit(options: argparse.Namespace) -> None:
         raise ValueError("expected --classify and --classes A,B together: they are public")
     # Without a range or bound of the inputs the learner would only warn, after the noise was drawn.
     needed = {
-        "--delta": ("delta",),
+        "--delta": ("delta",) if isinstance(options.epsilon, float) else ("epsilon",),
         "--label-bound or --classify": ("label_bound", "classes"),
         "--input-range, or --input-bound (inf if scaled)": ("input_range", "input_bound"),
     }
@@ -104,7 +106,7 @@ def _check_fit(options: argparse.Namespace) -> None:
             f"expected {'; and '.join(missing)}. Or --columns FILE and --target NAME instead of "
             "the options of a kernel (see `jaxdp columns`), also for text and missing values"
         )
-    check_budget(options.epsilon, options.delta)
+    budget_of(options.epsilon, getattr(options, "delta", None))
     paths, features = getattr(options, "num_projections", 1), getattr(options, "num_features", 1)
     output.check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
     if options.classify:
@@ -118,12 +120,13 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
     table = read_whole_table(
         options.data,
         options.target,
-        drop=output.listed_names(options.drop),
+        drop=[*output.listed_names(options.drop), *filter(None, [options.groups])],
         header=options.header,
         is_text_label=options.classify,
     )
     check_names(options.data, [*table.input_names, table.label_name])
     settings = {name: getattr(options, name) for name in _KEYWORDS if name in options}
+    settings["rows_per_person"] = options.rows_per_person
     if "public_seed" in options:
         settings["random_state"] = options.public_seed
     if "scale" in options:
@@ -142,7 +145,7 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
     else:
         settings |= {name: getattr(options, name) for name in _OF_REGRESSION if name in options}
         classes, learner, labels = None, DPKernelRidge(**settings), table.labels
-    release = learner.fit(table.inputs, labels).release_
+    release = learner.fit(table.inputs, labels, persons(options)).release_
     columns = ColumnNames(table.input_names, table.label_name, classes)
     return table, dataclasses.replace(release, columns=columns)
 

@@ -72,6 +72,7 @@ def _planned(options: argparse.Namespace, problem, found) -> tuple[dict[str, Any
         "rho": float(algorithm.rho),
         "epsilon": found.epsilon,
         "delta": found.delta,
+        "budget": None if found.budget is None else repr(found.budget),
         "predicted": {"final_risk": found.final_risk, "standard_deviation": error_bar},
         "floor": float(found.floor),
         "naive": naive,
@@ -119,10 +120,10 @@ def _inverse(options: argparse.Namespace, problem) -> dict[str, Any]:
     return needed
 
 
-def _given_budget(options: argparse.Namespace) -> dict[str, float]:
+def _given_budget(options: argparse.Namespace) -> dict[str, Any]:
     if "rho" in options:
         return {"rho": options.rho}
-    return {"epsilon": options.epsilon, "delta": options.delta} if "epsilon" in options else {}
+    return output.asked_budget(options) if "epsilon" in options else {}
 
 
 def _budget(options: argparse.Namespace, inverse: dict[str, Any]) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ of the calibration covers for every delta.
 """
 
 import math
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -41,7 +42,9 @@ from jaxdp.kernels.margin.stated_constants import compared_slopes, on_host, requ
 from jaxdp.kernels.release.joint_release import MAX_BITS
 from jaxdp.losses import AbstractLoss, Logistic
 from jaxdp.losses.base import AbstractClassificationLoss
-from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.budgets import ApproximateDP, budget_of
+from jaxdp.privacy.calibration import least_noise
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit
 
@@ -100,16 +103,29 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         """The bound T to which labels and predictions are clipped; None for class labels."""
         return None
 
-    def calibration(self, num_samples: int, epsilon: float, delta: float) -> ObjectiveCalibration:
-        """The noise and the ridge that a fit uses, in units of B = 1."""
-        check_budget(epsilon, delta)
+    def calibration(
+        self, num_samples: int, epsilon: Any, delta: Any = None
+    ) -> ObjectiveCalibration:
+        """The noise and the ridge that a fit uses, in units of B = 1.
+
+        For a budget without delta the noise is the least of those that epsilons need at 1e-6.
+        """
+        asked = budget_of(epsilon, delta)
+        epsilon, delta = asked.stated
+        if not isinstance(asked, ApproximateDP):
+
+            def measured(noise: float) -> float:
+                found = self.calibration(num_samples, 1 / noise, delta).mechanism
+                return asked.measured(found, REPLACE_ONE)
+
+            epsilon = 1 / least_noise(measured, asked, 1 / max(epsilon, 1e-17))
         budget = float(epsilon), float(delta), num_samples
         if self.ridge is not None:
             return self._calibrated(*budget, self.ridge / self.feature_bound**2)
         noise = self._calibrated(*budget, 0.0).noise_std
         return self._calibrated(*budget, noise / (num_samples * (self._labels_within() or 1.0)))
 
-    def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
+    def noise_std(self, num_samples: int, epsilon: Any, delta: Any = None) -> dict[str, float]:
         """Standard deviations of the noise on the linear term, "b", and on the coefficients."""
         found, bound = self.calibration(num_samples, epsilon, delta), self.feature_bound
         feature_map = self.feature_map
@@ -133,7 +149,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         # z / B, of norm at most 1 in exact arithmetic.
         rows = whole_features(features, request.table, float(features.bound), MAX_BITS)
         rows *= np.float32(2.0**-MAX_BITS)
-        calibration = self.calibration(request.num_samples, request.epsilon, request.delta)
+        calibration = self.calibration(request.num_samples, request.budget)
         size = features.num_outputs
         std = self._coefficient_std(calibration, request.num_samples, size)
         # All that decides the release besides labels, budget and seed. Losses are compared by

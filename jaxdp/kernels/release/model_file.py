@@ -162,6 +162,9 @@ def decoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if cls is None:
         raise Refused(f"an unknown class, {value['class']!r}")
     parts = value["fields"]
+    if value["class"] == "privacy.Release" and "records_per_person" not in parts:
+        # Files of earlier versions are about one record.
+        parts = parts | {"records_per_person": None}
     if list(parts) != [field.name for field in fields(cls)]:
         raise Refused(f"expected the fields of {value['class']}, got {', '.join(parts)}")
     # As in unflattening a pytree, constructors that draw or compute are not run.

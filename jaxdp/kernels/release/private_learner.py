@@ -19,7 +19,7 @@ from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.evaluation import ROWS
 from jaxdp.kernels.release.released_function import FitRecord, ReleasedFunction, check_seeds
 from jaxdp.kernels.release.tables import ColumnNames, columns_of, training_table
-from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
+from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of, warn_of_budget
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
@@ -32,7 +32,8 @@ class FitRequest:
     table: Float[np.ndarray, "n dim"]
     targets: Float[np.ndarray, " n"]
     columns: ColumnNames | None
-    epsilon: float
+    budget: AbstractBudget
+    epsilon: float  # as reports state the budget
     delta: float
     public_seed: int
     noise_seed: int | None
@@ -50,17 +51,16 @@ class FitRequest:
         warning: str | None,
     ) -> "FitRequest":
         """The request of a call of `fit`; public arguments are checked before the table is read."""
-        check_budget(epsilon, delta)
+        budget = budget_of(epsilon, delta)
         check_seeds(public_seed, noise_seed)
         if warning is not None:
             # Equinox adds a frame between `fit` and its caller.
             warnings.warn(warning, UserWarning, stacklevel=4)
         columns = columns_of(inputs, labels)
         table, targets = training_table(inputs, labels)
-        warn_of_large_delta(float(delta), len(table), stacklevel=4)
+        warn_of_budget(budget, len(table), stacklevel=4)
         secret = None if noise_seed is None else int(noise_seed)
-        budget = float(epsilon), float(delta)
-        return cls(table, targets, columns, *budget, int(public_seed), secret)
+        return cls(table, targets, columns, budget, *budget.stated, int(public_seed), secret)
 
     @property
     def num_samples(self) -> int:
@@ -115,13 +115,18 @@ class FitRequest:
         label_bound: float | tuple[float, float] | None = None,
     ) -> ReleasedFunction:
         """The released function, which keeps only the public part of the request."""
+        lines = statement.assumptions
+        if not isinstance(self.budget, ApproximateDP):
+            lines = (f"the noise was calibrated to {self.budget!r}", *lines)
         return ReleasedFunction(
             features=features,
             coefficients=coefficients,
             intercept=intercept,
             label_bound=label_bound,
             public_seed=self.public_seed,
-            statement=dataclasses.replace(statement, num_records=self.num_samples),
+            statement=dataclasses.replace(
+                statement, num_records=self.num_samples, assumptions=lines
+            ),
             delta=self.delta,
             columns=self.columns,
             record=FitRecord(self.num_samples),
@@ -135,7 +140,7 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
     """A learner that spends a privacy budget on a table and releases a function."""
 
     @abc.abstractmethod
-    def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
+    def noise_std(self, num_samples: int, epsilon: Any, delta: Any = None) -> dict[str, float]:
         """Standard deviations of the noise, by the name of the noisy quantity."""
 
     @property
@@ -151,8 +156,8 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
         inputs: Real[Any, "n dim"],
         labels: Real[Any, " n"],
         *,
-        epsilon: float,
-        delta: float,
+        epsilon: float | AbstractBudget,
+        delta: float | None = None,
         public_seed: int,
         noise_seed: int | None = None,
     ) -> Released:
@@ -167,7 +172,8 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
                 Column names of a data frame are public, and the release keeps them.
             labels: one label per record. Classification: -1 and +1, and the released function is a
                 score, positive if +1 is likelier. Regression: numbers, clipped to the label bound.
-            epsilon, delta: the budget, epsilon > 0 and finite, delta in (0, 1).
+            epsilon, delta: the budget, epsilon > 0 and finite, delta in (0, 1). Or a budget such as
+                `jaxdp.privacy.MembershipAdvantage(0.1)`; costs are then stated at delta = 1e-6.
             public_seed: seed of the features; it is published with the function.
             noise_seed: None for the operating system's entropy. A given seed must be kept as secret
                 as the data and be at least 2^128 (`secrets.randbits(256)`), else the cost is

@@ -38,7 +38,7 @@ from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import check_noise_seed
 
 _LIMITS = (
-    "the guarantee is about one row of the table: it promises no accuracy, and no fairness to any "
+    "the guarantee is about {unit} in the table: it promises no accuracy, and no fairness to any "
     "group; test the function on data of your own"
 )
 
@@ -215,6 +215,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
             Row("epsilon", f"{cost.epsilon:.4g}", "of this release"),
             Row("delta", f"{cost.delta:g}", "of this release"),
             Row("mu", "unknown" if cost.mu is None else f"{cost.mu:.4g}", "Gaussian DP"),
+            Row("unit", cost.unit, "in which neighbours differ"),
             Row("adjacency", cost.adjacency, "who the neighbours are"),
             Row("noise", noise, "in machine arithmetic"),
         ]
@@ -225,7 +226,13 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
                 rows.append(Row("noise_std", stds, "of a coefficient"))
             if record.forecast:
                 rows.append(Row("forecast", record.forecast))
-        return as_text(Explanation("Model card", tuple(rows), (*cost.assumptions, _LIMITS)))
+        return as_text(
+            Explanation(
+                "Model card",
+                tuple(rows),
+                (cost.in_words, *cost.assumptions, _LIMITS.format(unit=cost.unit)),
+            )
+        )
 
     @property
     def cost(self) -> Cost:

@@ -35,8 +35,7 @@ from jaxdp.kernels.release.joint_release import (
     unit_labels,
 )
 from jaxdp.kernels.ridge.rules import AbstractRidgeRule, NoiseRidge, NoisyStatistics, ridge_solution
-from jaxdp.privacy.arguments import check_budget
-from jaxdp.privacy.conversions.gaussian import gaussian_mu
+from jaxdp.privacy.budgets import AbstractBudget, budget_of
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise
@@ -125,14 +124,14 @@ class PrivateKernelRidge(AbstractFeatureLearner):
                 )
             require_positive("ridge", self.ridge)
 
-    def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
+    def noise_std(self, num_samples: int, epsilon: Any, delta: Any = None) -> dict[str, float]:
         r"""Standard deviations of the noise on the averaged statistics.
 
         "C" is on the diagonal of $\sum z z^\top / n$ (divided by $\sqrt 2$ off it), "u" on $\sum y
         z / n$, "intercept" on the mean label, if one is released.
         """
         num_samples = require_count("num_samples", num_samples)
-        mean, joint = self._noise(epsilon, delta)
+        mean, joint = self._noise(budget_of(epsilon, delta))
         bound = self.feature_bound
         found = {
             "C": joint.covariance * bound**2 / num_samples,
@@ -145,7 +144,7 @@ class PrivateKernelRidge(AbstractFeatureLearner):
     def _release(self, request):
         features = self.features(request.dim, request.public_seed)
         request = request.clipped(self.label_bound)
-        noise = self._noise(request.epsilon, request.delta)
+        noise = self._noise(request.budget)
         source, num_samples = request.noise(), request.num_samples
         bits = noise.grid_bits(num_samples)
         intercept = 0.0
@@ -175,7 +174,7 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         return request.released(
             features,
             request.in_precision(coefficients),
-            self._statement(request.epsilon, request.delta, source),
+            self._statement(request.budget, source),
             intercept=request.in_precision(intercept),
             label_bound=self.label_bound,
         )
@@ -184,11 +183,12 @@ class PrivateKernelRidge(AbstractFeatureLearner):
     def _residual_bound(self) -> float:
         return self.label_bound if self.residual_bound is None else self.residual_bound
 
-    def _noise(self, epsilon: float, delta: float) -> RidgeNoise:
-        check_budget(epsilon, delta)
-        mu = gaussian_mu(epsilon, delta)
+    def _noise(self, budget: AbstractBudget) -> RidgeNoise:
+        mu = budget.largest_mu
         if not 0 < mu < math.inf:
-            raise ValueError(f"expected an epsilon that some noise is calibrated to, got {epsilon}")
+            raise ValueError(
+                f"expected an epsilon that some noise is calibrated to, got {budget!r}"
+            )
         return RidgeNoise.calibrated(mu, self.intercept_share, self.balance)
 
     def _coefficients(self, statistics: NoisyStatistics, public_seed: int):
@@ -201,14 +201,14 @@ class PrivateKernelRidge(AbstractFeatureLearner):
             ridge = float(rule) / bound**2
         return ridge_solution(statistics, ridge) * self._residual_bound / bound
 
-    def _statement(self, epsilon: float, delta: float, source: SecretNoise) -> Release:
+    def _statement(self, budget: AbstractBudget, source: SecretNoise) -> Release:
         what = "noisy sums of clipped features and labels, and the function made of them"
         if self.intercept_share:
             what = f"a noisy mean label, {what}"
         return Release(
             what,
             "replace-one",
-            source.proved(GaussianMechanism(gaussian_mu(epsilon, delta))),
+            source.proved(GaussianMechanism(budget.largest_mu)),
             (*_ASSUMPTIONS, *source.assumptions(_CERTIFIED)),
             is_certified=not source.is_guessable,
         )

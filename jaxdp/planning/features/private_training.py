@@ -38,7 +38,9 @@ from jaxdp.planning.features.search import (
     grid,
 )
 from jaxdp.planning.features.training_plan import Cell, TrainingPlan, best_cell
+from jaxdp.privacy.accounting import cost_of
 from jaxdp.privacy.batches.base import AbstractSampler
+from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP
 from jaxdp.privacy.calibration import multiplier_for
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.linearised import Linearised
@@ -72,8 +74,7 @@ class _Found(NamedTuple):
 def plan_training(
     problem: AbstractFeatureProblem | Linearised,
     *,
-    epsilon: Any,
-    delta: Any,
+    budget: AbstractBudget,
     num_steps: Any,
     sampling_rate: Any,
     optimiser: Any,
@@ -83,14 +84,13 @@ def plan_training(
     told: Callable[[float], None],
 ) -> TrainingPlan:
     """The plan for fixed rows, as `jaxdp.plan` asks; calls `told` with the share done."""
-    epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
     _require_criterion(problem, criterion)
     cells = _drafts(problem, num_steps, sampling_rate, optimiser, average, sampler)
     is_linear = all([_is_linear(problem, draft) for draft in cells.values()])
     lengths = [length for length, _ in cells]
     algorithms = {}
     for place, draft in cells.items():
-        multiplier = multiplier_for(epsilon, delta, draft.sampler, int(draft.num_steps))
+        multiplier = multiplier_for(budget, draft.sampler, int(draft.num_steps))
         algorithms[place] = draft.replace(noise_multiplier=multiplier)
     searches = 2 if isinstance(problem, Linearised) else 1
     # Steps searched so far and in all, with extra for the best cells and the last prediction.
@@ -121,7 +121,10 @@ def plan_training(
     else:
         table, algorithm = planned((kernel_modes if is_linear else explicit_modes)(problem))
     predicted = predicted_as_planned(problem, algorithm)
-    return TrainingPlan(algorithm, predicted, table, epsilon, delta)
+    epsilon, delta = (float(number) for number in budget.stated)
+    if not isinstance(budget, ApproximateDP):
+        epsilon = float(cost_of(algorithm.release(), delta).epsilon)
+    return TrainingPlan(algorithm, predicted, table, epsilon, delta, budget)
 
 
 def predicted_as_planned(

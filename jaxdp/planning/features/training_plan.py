@@ -14,6 +14,7 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.trajectory import Trajectory
+from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP
 
 # The first printed line, at most 80 columns.
 LOOKED_AT = "Settings were chosen by looking at these rows; if private, no cost covers it."
@@ -58,7 +59,8 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         algorithm: algorithm of the best cell, calibrated to the budget.
         predicted: trajectory of the algorithm, by the default theory.
         table: all cells, by `num_steps`, then by `sampling_rate`.
-        epsilon, delta: budget.
+        epsilon, delta: budget; for one of another kind the algorithm's epsilon at delta = 1e-6.
+        budget: budget as an object.
 
     Example:
         >>> import jax, jaxdp
@@ -73,6 +75,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
     table: tuple[Cell, ...]
     epsilon: float = eqx.field(static=True)
     delta: float = eqx.field(static=True)
+    budget: AbstractBudget = eqx.field(static=True)
 
     @property
     def adjacency(self) -> str:
@@ -93,10 +96,10 @@ class TrainingPlan(AbstractExplained, eqx.Module):
     def line(self) -> str:
         """The algorithm as a line of Python, for `import functools, jaxdp, optax`."""
         one, sampler = self.algorithm, self.algorithm.sampler
+        is_pair, pair = isinstance(self.budget, ApproximateDP), f"{self.epsilon!r}, {self.delta!r}"
         parts = [
             _factory(one.optimiser),
-            repr(self.epsilon),
-            repr(self.delta),
+            pair if is_pair else f"jaxdp.privacy.{self.budget!r}",
             f"learning_rate={self.chosen.learning_rate!r}",
             f"clip_norm={one.clip_norm!r}",
             f"num_steps={one.num_steps}",

@@ -39,8 +39,7 @@ from jaxdp.planning.streams.greedy_arc import (
     noiseless_schedule,
 )
 from jaxdp.planning.streams.setting import AbstractSetting, Setting, SignalSetting, is_least_squares
-from jaxdp.privacy.arguments import check_budget
-from jaxdp.privacy.conversions.gaussian import gaussian_mu
+from jaxdp.privacy.budgets import budget_of
 from jaxdp.schedules import Hyperbolic
 
 _CLIPS = np.geomspace(0.02, 4, 9)  # tried clip scales, over the size of the slopes at the start
@@ -238,12 +237,9 @@ def rho_of(rho: Any, epsilon: Any, delta: Any) -> float:
         if not known > 0:
             raise ValueError(f"expected rho > 0, got {known}")
         return known
-    if delta is None:
-        raise ValueError("expected delta with epsilon, got epsilon alone")
-    check_budget(host_number("epsilon", epsilon), host_number("delta", delta))
-    found = float(gaussian_mu(float(epsilon), float(delta)))
+    found = host_number("epsilon", budget_of(epsilon, delta).largest_mu)
     if found == 0:
-        raise ValueError(f"expected an epsilon that some noise reaches, got {epsilon}")
+        raise ValueError(f"expected an epsilon that some noise reaches, got {epsilon!r}")
     return found
 
 

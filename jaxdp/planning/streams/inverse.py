@@ -20,6 +20,7 @@ from jaxdp.planning.streams.families import AbstractFamily
 from jaxdp.planning.streams.greedy_arc import Optimal, best_greedy, isotropic_floor
 from jaxdp.planning.streams.setting import require_least_squares, setting_of
 from jaxdp.privacy.arguments import check_delta, warn_of_large_delta
+from jaxdp.privacy.budgets import AbstractBudget, budget_of, warn_of_budget
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
 from jaxdp.problems.streams.linear import LinearRegression
 
@@ -33,7 +34,7 @@ def required_samples(
     target_risk: float,
     *,
     rho: float | None = None,
-    epsilon: float | None = None,
+    epsilon: float | AbstractBudget | None = None,
     delta: float | None = None,
     schedule: Any = Optimal,
 ) -> int:
@@ -76,8 +77,8 @@ def required_samples(
             f"expected a target that 1e15 samples per dimension reach, got {target_risk}"
         )
     count = max(1, math.ceil(math.exp(root) * (1 - _ROUNDING)))
-    if delta is not None:
-        warn_of_large_delta(delta, count, stacklevel=2)
+    if epsilon is not None:
+        warn_of_budget(budget_of(epsilon, delta), count, stacklevel=2)
     return count
 
 

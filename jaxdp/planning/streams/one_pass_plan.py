@@ -30,6 +30,7 @@ from jaxdp.planning.streams.setting import (
     setting_of,
 )
 from jaxdp.privacy.arguments import warn_of_large_delta
+from jaxdp.privacy.budgets import AbstractBudget, warn_of_budget
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, PiecewiseLinear, Polynomial
@@ -76,7 +77,8 @@ class OnePassPlan(AbstractExplained, eqx.Module):
         status: `Status.OK`, or what went wrong.
         regret: with `uncertainty`, the largest risk over the best risk at `Box.places`; else None.
         dim: dimension of the problem, which turns the clip scale into a clip norm; None if unknown.
-        epsilon, delta: budget as given; None if it was given as rho.
+        epsilon, delta: budget as given; None if it was given as rho or as an object.
+        budget: budget as it was given as an object, or None.
 
     Example:
         >>> import jaxdp
@@ -96,6 +98,7 @@ class OnePassPlan(AbstractExplained, eqx.Module):
     dim: int | None = eqx.field(static=True, default=None)
     epsilon: float | None = eqx.field(static=True, default=None)
     delta: float | None = eqx.field(static=True, default=None)
+    budget: AbstractBudget | None = eqx.field(static=True, default=None)
 
     @property
     def final_risk(self) -> float:
@@ -160,6 +163,8 @@ class OnePassPlan(AbstractExplained, eqx.Module):
     @property
     def _budget(self) -> str:
         rho = float(self.algorithm.rho)
+        if self.budget is not None:
+            return f"{self.budget!r} (rho = {rho:.3g} in Gaussian DP)"
         if self.epsilon is None or self.delta is None:
             return f"rho = {rho:.5g} in Gaussian DP"
         return f"epsilon {self.epsilon:g}, delta {self.delta:g} (rho = {rho:.3g} in Gaussian DP)"
@@ -252,6 +257,10 @@ def plan_one_pass(
     require_host("problem", problem)
     count = require_count("num_samples", num_samples)
     rho = rho_of(rho, epsilon, delta)
+    asked = epsilon if isinstance(epsilon, AbstractBudget) else None
+    if asked is not None:
+        epsilon = None
+        warn_of_budget(asked, count, stacklevel=3)
     if delta is not None:
         warn_of_large_delta(delta, count, stacklevel=3)
     setting = stream_setting_of(problem, count, rho)
@@ -281,6 +290,7 @@ def plan_one_pass(
         dim=problem.dim,
         epsilon=None if epsilon is None else host_number("epsilon", epsilon),
         delta=None if delta is None else host_number("delta", delta),
+        budget=asked,
     )
 
 

@@ -1,5 +1,6 @@
 """Poisson batches, the only ones for which amplification by subsampling is proved here."""
 
+import dataclasses
 import itertools
 import math
 from typing import Any
@@ -180,12 +181,24 @@ class PoissonSampler(AbstractSampler):
         # The j-th drawn record is the first with count j; faster than a scatter.
         return jnp.where(is_real, jnp.searchsorted(counts, places), 0), is_real
 
+    def overflow_for_person(self, count: int) -> float:
+        """A bound on the probability that a step draws a person's record and may lack room.
+
+        A person has at most `count` of the records; room is lacking if all of them would not fit.
+        """
+        count = min(count, self.num_records)
+        rate, left = self.sampling_rate, self.num_records - count
+        drawn = -math.expm1(count * math.log1p(-rate)) if rate < 1 else 1.0
+        return min(1.0, drawn * (1 + 1e-12) * self._tail(left, self.capacity - count))
+
     def _overflow(self, capacity: int) -> float:
-        others = self.num_records + 1 - capacity
-        if others <= 0:
-            return 0.0
-        # P(Bin(n + 1, q) > c), with a margin for rounding and underflow.
-        tail = float(scipy.special.betainc(capacity + 1, others, self.sampling_rate))
+        return self._tail(self.num_records + 1, capacity)
+
+    def _tail(self, num_coins: int, most: int) -> float:
+        """P(Bin(num_coins, q) > most), with a margin for rounding and underflow."""
+        if num_coins <= most or most < 0:
+            return float(most < 0)
+        tail = float(scipy.special.betainc(most + 1, num_coins - most, self.sampling_rate))
         return min(1.0, tail * (1 + 1e-6) + np.finfo(float).tiny)
 
     def _least_capacity(self) -> int:
@@ -222,10 +235,15 @@ class PoissonSubsampledGaussian(AbstractMechanism):
     Amplification is proved for add-or-remove-one and zero-out-one, where one record moves a sum by
     the clip norm at most, and for no other way of making batches.
 
+    A person with up to k records: see `jaxdp.privacy.conversions.mixtures`, for zero-out-one.
+    In the proof above, a step is revealed if fewer than k places are left by the others, and lost
+    if it then draws one of the person's records.
+
     Args:
         sampler: a `PoissonSampler`.
         noise_multiplier: standard deviation of the noise on the sum, over the clip norm; >= 0.
         num_steps: T, number of batches.
+        records_per_person: k, in which neighbours differ; default 1.
     """
 
     sampler: PoissonSampler
@@ -233,8 +251,10 @@ class PoissonSubsampledGaussian(AbstractMechanism):
         converter=lambda value: host_scalar("noise_multiplier", value)
     )
     num_steps: int = eqx.field(static=True, converter=plain_number)
+    records_per_person: int = eqx.field(static=True, default=1)
 
     def __check_init__(self):
+        require_count("records_per_person", self.records_per_person)
         if not isinstance(self.sampler, PoissonSampler):
             kind = ValueError if isinstance(self.sampler, str) else TypeError
             given = self.sampler if kind is ValueError else type(self.sampler).__name__
@@ -247,20 +267,24 @@ class PoissonSubsampledGaussian(AbstractMechanism):
 
     @property
     def proved(self):
-        if self.sampler.sampling_rate < 1 or self.sampler.overflow_probability > 0:
+        if self.sampler.sampling_rate < 1 or self._overflow > 0:
             return Proved(None, None)
-        # Every record is in every batch: T Gaussian mechanisms of sensitivity C.
-        noise, root = self.noise_multiplier, math.sqrt(self.num_steps)
+        # Every record is in every batch: T Gaussian mechanisms of sensitivity k C.
+        noise, root = self.noise_multiplier, self.records_per_person * math.sqrt(self.num_steps)
         is_nothing = concrete(noise) is not None and noise == 0
         return GaussianMechanism(math.inf if is_nothing else root / noise).proved
 
     @property
     def adjacencies(self):
-        return (ADD_OR_REMOVE_ONE, ZERO_OUT_ONE)
+        only = (ZERO_OUT_ONE,)
+        return only if self.records_per_person > 1 else (ADD_OR_REMOVE_ONE, *only)
 
     @property
     def assumptions(self):
-        sampler, overflow = self.sampler, self.sampler.overflow_probability
+        sampler, overflow, count = self.sampler, self._overflow, self.records_per_person
+        who, each = "one record contributes", ""
+        if count > 1:
+            who, each = f"up to {count} records of one person contribute", " each"
         drawn = "every record is in every batch (Poisson sampler, rate 1): nothing is amplified"
         if (rate := sampler.sampling_rate) < 1:
             drawn = (
@@ -278,9 +302,9 @@ class PoissonSubsampledGaussian(AbstractMechanism):
             room += "sampler a larger capacity"
         return (
             drawn,
-            "neighbours differ in whether one record contributes, which moves a sum by the clip "
-            "norm at most; a replaced record moves it twice as far and is not covered: for that "
-            "there are DPGD, ShuffledEpochs and FixedSizeBatches",
+            f"neighbours differ in whether {who}, which moves a sum by the clip norm{each} at "
+            "most; a replaced record moves it twice as far and is not covered: for that there are "
+            "DPGD, ShuffledEpochs and FixedSizeBatches",
             room,
             "the rate, the capacity and the number of records are public and not chosen from the "
             "data",
@@ -288,9 +312,21 @@ class PoissonSubsampledGaussian(AbstractMechanism):
 
     @property
     def sampled(self):
-        overflow = self.num_steps * self.sampler.overflow_probability
+        overflow = self.num_steps * self._overflow
         noise = host_scalar("noise_multiplier", self.noise_multiplier)
-        return SampledGaussian(self.sampler.sampling_rate, noise, self.num_steps, overflow)
+        known = self.sampler.sampling_rate, noise, self.num_steps, overflow
+        return SampledGaussian(*known, self.records_per_person)
+
+    @property
+    def _overflow(self) -> float:
+        if self.records_per_person == 1:
+            return self.sampler.overflow_probability
+        return self.sampler.overflow_for_person(self.records_per_person)
+
+    def for_groups(self, records_per_person):
+        # A mechanism whose unit is a person already has persons of so many such units.
+        count = self.records_per_person * records_per_person
+        return dataclasses.replace(self, records_per_person=count)
 
     def epsilon(self, delta, adjacency):
         return composed_epsilon((self.sampled,), delta, adjacency)

@@ -76,9 +76,17 @@ tell(plan.clip_norm, plan.algorithm.clip_scale, rates[0], rates[-1])
 tell(jnp.nanmin(risks[jnp.abs(scales - 1).argmin()]))"""
         },
     ),
+    "docs/how_to/tune_privately.md": Said(
+        {"each run has a mu of #, where": 0, "one run alone would have #.": 0},
+        {0: "tell(mu, jaxdp.privacy.gaussian_mu(1.0, 1e-5))"},
+    ),
+    "docs/how_to/audit_another_library.md": Said(
+        {"The audit finds # twice": 0, "refutes the claims of 1 and #.": 0},
+        {1: "tell(found, claimed)"},
+    ),
     "docs/how_to/calibrate_a_budget.md": Said(
         {"less than 4 together: # at the same delta": 0},
-        {1: "tell(jaxdp.account(both, delta=1e-5).epsilon)"},
+        {2: "tell(jaxdp.account(both, delta=1e-5).epsilon)"},
         (r"(\((2\.0000|1\.999\d), 1e-05\)-DP(.|\n)*?){3}",),
     ),
     "docs/how_to/train_a_network.md": Said(

@@ -19,7 +19,7 @@ jaxdp.simulate(problem, key=jax.random.key(0))
 jaxdp.account(algorithm, delt=1e-5)
 jaxdp.losses.Huber(widht=1.0)
 jaxdp.losses.Huber(1.0).slop_bound
-jaxdp.plan(problem, epsilon=1.0)
+jaxdp.plan(problem, epsilon=1.0, delt=1e-5)
 """
 
 

@@ -79,3 +79,12 @@ def test_a_large_delta_is_warned_of_in_one_line(run):
     assert status == 0
     assert err.startswith("jaxdp: warning: delta = 0.001 is at least 1/n = 0.001: ")
     assert err.count("\n") == 1
+
+
+def test_the_noise_for_a_person_with_three_rows(run):
+    words = "account", "dp-gd", "--epsilon", "1", "--num-steps", "50"
+    one, three = run.well(*words), run.well(*words, "--records-per-person", "3")
+    assert "privacy: (1.0000, 1e-05)-DP" in three
+    assert "; a person of whom at most 3 records are used, replace-one;" in three
+    found = [float(told.split()[3]) for told in (one, three)]
+    assert found[1] == pytest.approx(3 * found[0], rel=1e-4)

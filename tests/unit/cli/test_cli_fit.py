@@ -163,3 +163,21 @@ def test_a_model_of_columns_reads_texts_and_missing_cells_of_a_file(run, tmp_pat
     err = run.refused("predict", tmp_path / "model.npz", new)
     assert "column 'a' holds text" in err
     assert "secret" not in err
+
+
+def test_a_column_names_the_persons_whose_budget_it_is(run, tmp_path):
+    names = [f"p{place // 2}" for place in range(512)]
+    table = written(tmp_path / "t.csv", ["who", "a", "b", "y"], names, *INPUTS.T, LABELS)
+    known = tmp_path / "columns.json"
+    known.write_text('{"a": {"range": [0, 10]}, "b": {"range": [0, 10]}, "y": {"range": [-1, 1]}}')
+    persons = ["--groups", "who", "--rows-per-person", "2", "--epsilon", "8", "--delta", "1e-5"]
+    for options in (["--columns", known], [*SMALL, *RANGE, "--label-bound", "1"]):
+        out = tmp_path / f"{len(options)}.npz"
+        told = run.well("fit", table, *persons, *options, "--target", "y", "--out", out)
+        assert "a person of whom at most 2 records are used" in told
+        assert kernels.load(out).cost.records_per_person == 2
+    fit = ["fit", table, *persons, "--columns", known, "--target", "y", "--out", tmp_path / "n.npz"]
+    assert "no column 'x' for --groups" in run.refused(*fit, "--groups", "x")
+    names[7] = ""
+    written(table, ["who", "a", "b", "y"], names, *INPUTS.T, LABELS)
+    assert "without missing names" in run.refused(*fit)

@@ -40,7 +40,10 @@ compare --dim MANY | fewer than 2^31 numbers in all runs
 plan --epsilon 2 --rho 1 | not allowed with argument
 plan --target-risk .1 | expected with --target-risk a budget
 account | the following arguments are required: ALGORITHM
-account one-pass | one of the arguments --epsilon --rho is required
+account one-pass | one of the arguments --epsilon --budget --rho is required
+account one-pass --budget tpr=0.01@0.05 | expected 0 < at < rate = 0.01, got 0.05
+account one-pass --budget auc=0.6 | expected advantage=A, tpr=RATE@FPR
+account one-pass --budget tpr=5%@1% | expected advantage=A, tpr=RATE@FPR
 fit --epsilon 1 | one of the arguments table --data is required
 fit table.csv --epsilon 0 --delta 1e-5 --label-bound 1 --input-bound 1 | epsilon
 fit table.csv BUDGET | --label-bound or --classify; and --input-range

@@ -113,7 +113,7 @@ def test_no_name_of_a_table_or_a_model_reaches_the_terminal_as_a_command(table, 
     assert r"\x1b[2J" in release.card
     forged = dataclasses.replace(release.cost, assumptions=(f"{OBEYED}\nprivacy: nothing",))
     assert printable(str(forged)) == str(forged)
-    assert len(str(forged).splitlines()) == 2
+    assert len(str(forged).splitlines()) == 3
 
 
 def test_what_no_terminal_reads_is_in_the_encoding_that_the_commands_read(monkeypatch):

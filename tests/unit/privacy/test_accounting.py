@@ -134,7 +134,8 @@ def test_a_release_without_a_proof_costs_infinity_and_says_what_was_claimed():
     assert cost.published_epsilon == 1.0
     assert "not proved: the stated sensitivity" in " ".join(cost.assumptions)
     assert str(cost).startswith(
-        "privacy: (inf, 0.0001)-DP; replace-one; simulated noise; published: epsilon 1.0000"
+        "privacy: (inf, 0.0001)-DP; one record, replace-one; simulated noise; published: epsilon "
+        "1.0000"
     )
     assert jaxdp.account(release, delta=1e-6).published_epsilon == float("inf")
 

@@ -290,7 +290,7 @@ def _classes(*given):
 REFUSED = [
     (lambda: _regression(IdentityFeatures(3)), ValueError, "features with a public bound"),
     (lambda: _classes(1), ValueError, "num_classes >= 2"),
-    (lambda: _few(_regression(), None, 1e-11, 1e-11), ValueError, "64 bits can hold, got eps"),
+    (lambda: _few(_regression(), None, 1e-11, 1e-11), ValueError, "64 bits can hold, got Approx"),
     # Of a thousand classes the grid would take half of the noise, once half of it is spent.
     (lambda: _few(_classes(1000), None, 1e-4, 1e-6), ValueError, "for 1000 features or classes"),
     (lambda: _few(_classes(), np.full(50, 5)), ValueError, "labels from 0 to 1, got others"),

@@ -205,3 +205,21 @@ def test_truncated_batches_cost_what_enumeration_says():
             assert stated == pytest.approx(epsilon, rel=0.01)
     # Without the share of batches that do not fit the account would be false.
     assert max(excesses) > 0.01
+
+
+def test_truncated_batches_with_two_records_of_a_person_cost_what_enumeration_says():
+    sampler, noise, points = PoissonSampler(4, 0.5, capacity=2), 0.4, np.linspace(-5, 5, 501)
+    pair = [_law_of_a_sum(sampler, [one, one, -1, -1], noise, points) for one in (1, 0)]
+    room = PoissonSampler(2, 0.5, capacity=3)
+    whole = [_law_of_a_sum(room, [one, one], noise, points) for one in (1, 0)]
+    tau, excesses = sampler.overflow_for_person(2), []
+    assert tau == pytest.approx((1 - 0.5**2) ** 2, rel=1e-5)
+    mechanism = PoissonSubsampledGaussian(sampler, noise, 1).for_groups(2)
+    for epsilon in (4.0, 8.0):
+        delta, untruncated = _delta(*pair, 1, epsilon), _delta(*whole, 1, epsilon)
+        assert delta <= untruncated + tau
+        excesses.append(delta - untruncated)
+        stated = mechanism.epsilon(untruncated + tau, "zero-out-one")
+        assert stated == pytest.approx(epsilon, rel=0.01)
+    # Without the share of batches that do not fit the account would be false.
+    assert max(excesses) > 0.002
