@@ -62,7 +62,12 @@ def best_area(mechanism: AbstractMechanism, adjacency: str) -> float:
     ends = np.concatenate([[0.0], ends, [1.0]])
     middles, widths = (ends[1:] + ends[:-1]) / 2, np.diff(ends)
     # A concave curve has no more than its value in the middle of a panel as its mean there.
-    return min(1.0, float(max(one.at(middles) @ widths for one in curves(mechanism, adjacency))))
+    # In blocks, which bound the memory of curves of many lines.
+    blocks = [*zip(np.array_split(middles, 32), np.array_split(widths, 32), strict=True)]
+    areas = [
+        sum(one.at(at) @ width for at, width in blocks) for one in curves(mechanism, adjacency)
+    ]
+    return min(1.0, float(max(areas)))
 
 
 def best_advantage(mechanism: AbstractMechanism, adjacency: str) -> float:

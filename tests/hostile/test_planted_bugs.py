@@ -13,7 +13,7 @@ from clipping_models import cross_entropy, reference
 from helpers import FALSE_ALARM, assert_mean_close
 
 import jaxdp
-from jaxdp.algorithms import calibration, correlated_dp_sgd
+from jaxdp.algorithms import correlated_dp_sgd
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
@@ -22,7 +22,7 @@ from jaxdp.clipping.ghost import ghost_pass, ghosts
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
 from jaxdp.clipping.ghost.ghosts import Kept
 from jaxdp.clipping.ghost.weight_uses import WeightUses
-from jaxdp.privacy import ShuffledEpochs, audit, square_root_strategy
+from jaxdp.privacy import ShuffledEpochs, audit, budgets, square_root_strategy
 
 RECORDS, CLIP_NORM = 6, 0.5
 LAYER = eqx.nn.Linear(4, 4, key=jr.key(0))
@@ -279,7 +279,7 @@ CAUGHT = {
         "one pass: noise for other neighbours": _one_pass_std(_scaled(1 / 2)),
     },
     _a_pass_is_calibrated: {
-        "one pass: rho 7 % too large": _swapped(calibration, "gaussian_mu", _scaled(1.07))
+        "one pass: rho 7 % too large": _swapped(budgets, "gaussian_mu", _scaled(1.07))
     },
     test_a_capped_step_does_not_stretch_a_distance: {"one pass: no cap": _FORGET_THE_CAP},
     test_correlated_noise_covers_a_record_in_every_step: {

@@ -43,7 +43,10 @@ tell(simulated.final_risk.mean())"""
             2: "tell(plan.predicted.final_risk)",
         },
         # Within the limits of what a tangent tells: movement .8 and gap .3.
-        (r"movement 0?\.[12]\d, kernel gap 0?\.0", r"\(1\.0000, 1e-05\)-DP; zero-out-one; simul"),
+        (
+            r"movement 0?\.[12]\d, kernel gap 0?\.0",
+            r"\(1\.0000, 1e-05\)-DP; one record, zero-out-one; simul",
+        ),
     ),
     "docs/how_to/plan.md": Said(
         {
