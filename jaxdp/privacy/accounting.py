@@ -87,7 +87,8 @@ class Cost(AbstractExplained, eqx.Module):
         """The best membership test, as a sentence; empty if it is unknown."""
         if self.membership_auc is None or self.membership_rate is None:
             return ""
-        return in_words(self.membership_auc, self.membership_rate, self.unit)
+        who = "one record" if self.records_per_person is None else "one person"
+        return in_words(self.membership_auc, self.membership_rate, who)
 
     @property
     def _is_plain(self) -> bool:

@@ -151,9 +151,10 @@ def multiplier_for(
     # That noise does not suffice if overflowing batches take much of the budget.
     guess = float(_rounded_up(count * math.sqrt(num_steps), budget.largest_mu))
     found = least_noise(measured, budget, 1.01 * guess)
+    if isinstance(budget, ApproximateDP):
+        return found
     _, delta = budget.stated
-    epsilon = mechanism_of(found).epsilon(delta, sampler.adjacency)
-    if not isinstance(budget, ApproximateDP) and epsilon > _REVEALED:
+    if (epsilon := mechanism_of(found).epsilon(delta, sampler.adjacency)) > _REVEALED:
         warnings.warn(
             f"{budget!r} is met because a record is rarely in a batch: one that is drawn is hardly "
             f"hidden (epsilon is {epsilon:.3g} at delta = {delta:g}); ask for a smaller number, or "
