@@ -53,6 +53,7 @@ MEANINGS = {
     "noise": "how it is drawn; none: simulated, from a key",
     "noise_multiplier": "noise on the sum over the clip norm",
     "noise_scale": "sigma; multiplier 2 sigma / sqrt(learning rate)",
+    "num_batches": "batches in an epoch",
     "num_features": "random features",
     "num_knots": "knots of the schedule",
     "num_projections": "functions that are fitted",

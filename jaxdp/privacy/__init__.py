@@ -16,7 +16,7 @@ from jaxdp.privacy.attack_bounds import (
 from jaxdp.privacy.audits.one_run import audit_one_run
 from jaxdp.privacy.audits.two_data_sets import audit
 from jaxdp.privacy.batches.poisson import PoissonSampler
-from jaxdp.privacy.batches.unamplified import FixedSizeBatches, ShuffledEpochs
+from jaxdp.privacy.batches.unamplified import FixedOrder, FixedSizeBatches, ShuffledEpochs
 from jaxdp.privacy.budgets import (
     AbstractBudget,
     ApproximateDP,
@@ -38,8 +38,8 @@ from jaxdp.privacy.conversions.gaussian import (
     gaussian_tradeoff,
 )
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp, zcdp_epsilon, zcdp_epsilon_published
-from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.mechanisms import AbstractMechanism, Composition, GaussianMechanism, Unproved
+from jaxdp.privacy.noise_over_steps import BandedNoise, ScheduledNoise
 from jaxdp.privacy.objective_perturbation import ObjectivePerturbationMechanism
 from jaxdp.privacy.release import Release, StatedBudget, compose
 from jaxdp.privacy.secret.secret_noise import SecretNoise, secret_key
@@ -50,9 +50,10 @@ __all__ = [
     "AbstractBudget",
     "AbstractMechanism",
     "ApproximateDP",
-    "BufferedToeplitzNoise",
+    "BandedNoise",
     "Composition",
     "Cost",
+    "FixedOrder",
     "FixedSizeBatches",
     "GaussianDP",
     "GaussianMechanism",
@@ -63,6 +64,7 @@ __all__ = [
     "PoissonSampler",
     "ReconstructionBound",
     "Release",
+    "ScheduledNoise",
     "SecretNoise",
     "ShuffledEpochs",
     "StatedBudget",

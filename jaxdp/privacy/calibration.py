@@ -124,14 +124,21 @@ def calibrated_noise_multiplier(
 
 
 def multiplier_for(
-    budget: AbstractBudget, sampler: AbstractSampler, num_steps: int, records_per_person: int = 1
+    budget: AbstractBudget,
+    sampler: AbstractSampler,
+    num_steps: int,
+    records_per_person: int = 1,
+    mechanism: Callable[[float, int], AbstractMechanism] | None = None,
 ) -> float:
-    """The noise multiplier of `calibrated_noise_multiplier`, without the warning."""
+    """The noise multiplier of `calibrated_noise_multiplier`, without the warning.
+
+    `mechanism` is a function of multiplier and steps, by default that of the sampler.
+    """
     count = require_count("records_per_person", records_per_person)
     host_number("epsilon", budget.limit)
 
     def mechanism_of(multiplier: float) -> AbstractMechanism:
-        of_one = sampler.mechanism(multiplier, num_steps)
+        of_one = (mechanism or sampler.mechanism)(multiplier, num_steps)
         return of_one if count == 1 else of_one.for_groups(count)
 
     alone = mechanism_of(1.0).proved.mu

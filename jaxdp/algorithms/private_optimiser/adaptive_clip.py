@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from jaxdp.core.arrays import in_numpy, plain_number
 from jaxdp.core.checks import Condition, concrete, host_number, require_conditions, require_scalar
 from jaxdp.core.description import AbstractDescription
-from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
+from jaxdp.privacy.noise_over_steps import AbstractNoiseOverSteps
 
 # Between these, underflow and overflow are covered by the proof of the sums' sensitivity.
 LEAST_CLIP_NORM, LARGEST_CLIP_NORM = 2.0**-60, 2.0**60
@@ -120,10 +120,9 @@ class AdaptiveClip(AbstractDescription):
     def require_valid(self, noise: Any) -> None:
         """Raise if nothing is proved for the count together with sums that have this noise."""
         self.require_arguments()
-        if isinstance(noise, BufferedToeplitzNoise):
-            raise ValueError(
-                "expected independent noise with an AdaptiveClip, got correlated noise"
-            )
+        if isinstance(noise, AbstractNoiseOverSteps):
+            came = type(noise).__name__
+            raise ValueError(f"expected equal, independent noise with an AdaptiveClip, got {came}")
 
     def conditions_with(self, noise_multiplier: Any) -> Iterator[Condition]:
         """The conditions on the numbers and on the noise multiplier of sum and count together."""

@@ -8,6 +8,7 @@ grid.
 """
 
 import abc
+import math
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -20,12 +21,12 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.clipping.two_part_sum import TwoPartSum, why_sums_are_unproved
-from jaxdp.core.checks import NotCoveredError, concrete
+from jaxdp.core.checks import concrete
 from jaxdp.core.keys import numbered_key, purpose_key, stream_key
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.batches.base import AbstractSampler
-from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved
+from jaxdp.privacy.noise_over_steps import AbstractNoiseOverSteps, kept_after
 from jaxdp.privacy.secret.secret_noise import (
     SecretNoise,
     grid_unit,
@@ -36,11 +37,13 @@ from jaxdp.privacy.secret.secret_noise import (
 # The largest size of `jax.random.normal` in float32.
 LARGEST_NORMAL = 5.42
 _INTEGER_BITS = 32
-_CORRELATED = (
-    "the noise is correlated over the steps and scaled by its sensitivity, so that all steps cost "
-    "what one with independent noise would (jaxdp.privacy.correlated_noise has the proof); the "
-    "optimiser's state and its checkpoints hold past noise and are not released"
+_OVER_STEPS = (
+    "the noise differs from step to step and is scaled so that all steps cost what independent "
+    "noise of this multiplier would (jaxdp.privacy.noise_over_steps has the proof)"
 )
+_PAST_NOISE = "the optimiser's state and its checkpoints hold past noise and are not released"
+# Sums in units of the noise beyond this do not fit in whole numbers of 64 bits with their noise.
+_LARGEST_SUM = 2.0**60
 _CERTIFIED = (
     "proved in the arithmetic of the machine: the noise covers what rounding adds to one record's "
     "part of the sums, and what is released has exactly the law of rounded normal noise",
@@ -66,9 +69,10 @@ class Scale(NamedTuple):
     """The size of one step's noise, computed from public numbers."""
 
     std: Any  # of the noise on each coordinate of the sum, its rounding included
-    # z: `std` is z C (1 + b), times the sensitivity of a correlation. Replacing a record moves the
-    # sum by 2 C (1 + b), which the sampler's mechanism accounts for.
+    # z: `std` is z C (1 + b), times the sensitivity of noise over steps. Replacing a record moves
+    # the sum by 2 C (1 + b), which the sampler's mechanism accounts for.
     multiplier: Any
+    sensitivity: Any
     bound: Any  # no coordinate of a true sum is larger
     num_weights: int  # how many coordinates the sum has
 
@@ -76,13 +80,18 @@ class Scale(NamedTuple):
 class AbstractNoise(eqx.Module):
     """Noise for the sums of all steps of a run."""
 
-    has_one_scale: ClassVar[bool] = False  # the proof has one scale for all steps
+    over_steps: eqx.AbstractVar[AbstractNoiseOverSteps | None]
     is_on_host: ClassVar[bool] = False  # noise is added between compiled parts of a step
+
+    @property
+    def has_one_scale(self) -> bool:
+        """Whether the proof has one scale for all steps."""
+        return self.over_steps is not None
 
     @property
     def is_valid(self) -> Bool[Any, ""]:
         """Whether traced numbers are in the ranges required of concrete ones."""
-        return np.asarray(True)
+        return np.asarray(True) if self.over_steps is None else self.over_steps.is_valid
 
     @property
     def identity(self) -> Any:
@@ -98,17 +107,39 @@ class AbstractNoise(eqx.Module):
         """The reason why a simulation cannot draw this noise from its key, or None."""
         return None
 
-    def correlation_sensitivity(self, num_steps: int) -> Any:
-        """The factor on correlated noise with which all steps cost as much as one."""
-        return 1.0
+    def sensitivity(self, sampler: AbstractSampler, num_steps: int) -> Any:
+        """The factor on noise over steps with which it costs what independent noise does.
+
+        NotCoveredError if nothing is proved for so many steps of the sampler.
+        """
+        return 1.0 if self.over_steps is None else self.over_steps.sensitivity(sampler, num_steps)
+
+    def mechanism(
+        self, sampler: AbstractSampler, multiplier: Any, sensitivity: Any, num_steps: int
+    ) -> AbstractMechanism:
+        """The mechanism of the first sums with exact normal noise of this factor."""
+        if self.over_steps is None:
+            return sampler.mechanism(multiplier, num_steps)
+        return self.over_steps.mechanism(sampler, multiplier, sensitivity, num_steps)
 
     def start(self, weights: PyTree[Array]) -> PyTree[Array] | None:
-        """The buffers of past noise before the first step, if any."""
-        return None
+        """The past noise before the first step, if any."""
+        return None if self.over_steps is None else self.over_steps.start(weights)
 
-    def shaped(self, fresh: PyTree[Array], buffers: PyTree[Array] | None) -> tuple[Any, Any]:
-        """The noise of a step made from its fresh draw, and the buffers after it."""
-        return fresh, buffers
+    def shaped(
+        self, fresh: PyTree[Array], past: PyTree[Array] | None, step: Any
+    ) -> tuple[PyTree[Array], PyTree[Array] | None]:
+        """The simulated noise of a step made from its fresh draw, and the past noise after it."""
+        if self.over_steps is None:
+            return fresh, None
+        return self.over_steps.simulated(fresh, past, step)
+
+    def require_past(self, past: PyTree[Array] | None, like: PyTree[Array]) -> None:
+        """Raise ValueError unless past noise is that of this noise, for arrays like `like`."""
+        if self.over_steps is not None:
+            self.over_steps.require_past(past, like)
+        elif past is not None:
+            raise ValueError("expected no past noise with independent noise, got some")
 
     def require_arrays(self, arrays: Any) -> None:
         """Raise ValueError if arrays of a step are traced and must not be."""
@@ -121,18 +152,15 @@ class AbstractNoise(eqx.Module):
 
     @abc.abstractmethod
     def added(
-        self, total: TwoPartSum, scale: Scale, buffers: PyTree | None, step: Any, *, key: Any
+        self, total: TwoPartSum, scale: Scale, past: PyTree | None, step: Any, *, key: Any
     ) -> tuple[PyTree[Float[Array, "..."]], PyTree[Array] | None]:
-        """The sum plus the noise of a step, added to both parts before rounding, and buffers."""
+        """The sum plus the noise of a step, added to both parts before rounding, and past noise."""
 
+    @abc.abstractmethod
     def noisy_count(
         self, count: Float[Array, ""], std: float, bound: float, step: Any, *, key: Key[Array, ""]
     ) -> Float[Any, ""]:
-        """A half-integer count, at most `bound`, with its own noise; ValueError if not proved."""
-        raise ValueError("expected independent noise for a noisy count, got correlated noise")
-
-    def require_covered(self, sampler: AbstractSampler, num_steps: int) -> None:
-        """Raise NotCoveredError if nothing is proved for so many steps of a sampler."""
+        """A half-integer count, at most `bound`, with its own noise."""
 
     @abc.abstractmethod
     def claim(
@@ -140,71 +168,45 @@ class AbstractNoise(eqx.Module):
     ) -> Claim:
         """The guarantee of a run's sums, where exact normal noise would prove `mechanism`."""
 
+    def _lines(self) -> tuple[str, ...]:
+        """The assumptions of noise over steps."""
+        if self.over_steps is None:
+            return ()
+        return (_OVER_STEPS, _PAST_NOISE) if self.over_steps.num_bands > 1 else (_OVER_STEPS,)
 
-class IndependentNoise(AbstractNoise):
-    """Simulated noise that is independent from step to step."""
 
-    def added(self, total, scale, buffers, step, *, key):
-        if buffers is not None:
-            raise ValueError("expected no buffers without correlated noise, got some")
-        return with_noise(total, simulated_noise(total.high, scale.std, step, key=key)), None
+class SimulatedNoise(AbstractNoise):
+    """Noise of JAX's normals, from the key of the run."""
+
+    over_steps: AbstractNoiseOverSteps | None = None
+
+    def added(self, total, scale, past, step, *, key):
+        self.require_past(past, total.high)
+        fresh = simulated_noise(total.high, scale.std, step, key=key)
+        noise, past = self.shaped(fresh, past, step)
+        return with_noise(total, noise), past
 
     def noisy_count(self, count, std, bound, step, *, key):
         # From a separate stream: the sum's noise is drawn from the key itself.
         return count + simulated_noise(count, std, step, key=stream_key(key, "clip count"))
 
     def claim(self, mechanism, noise_multiplier, sampler, num_steps, *, key):
-        return Claim(mechanism, simulated_lines(noise_multiplier, sampler, num_steps, key), False)
-
-
-class CorrelatedNoise(AbstractNoise):
-    """Simulated noise of a buffered linear Toeplitz mechanism, whose buffers are secret."""
-
-    correlation: BufferedToeplitzNoise
-    has_one_scale = True
-
-    @property
-    def is_valid(self):
-        return self.correlation.is_valid
-
-    def correlation_sensitivity(self, num_steps):
-        return self.correlation.sensitivity(num_steps)
-
-    def start(self, weights):
-        return self.correlation.start(weights)
-
-    def shaped(self, fresh, buffers):
-        return self.correlation.correlated(fresh, buffers), self.correlation.after(fresh, buffers)
-
-    def added(self, total, scale, buffers, step, *, key):
-        self.correlation.require_buffers(buffers, total.high)
-        fresh = simulated_noise(total.high, scale.std, step, key=key)
-        noise, buffers = self.shaped(fresh, buffers)
-        return with_noise(total, noise), buffers
-
-    def require_covered(self, sampler, num_steps):
-        if sampler.most_batches(num_steps) == 1:
-            return
-        raise NotCoveredError(
-            "correlated noise is proved for records that are in one batch at most, such as those "
-            f"of the first epoch of ShuffledEpochs, got {num_steps} steps of {sampler!r}; with "
-            "noise=None all are accounted for"
-        )
-
-    def claim(self, mechanism, noise_multiplier, sampler, num_steps, *, key):
         lines = simulated_lines(noise_multiplier, sampler, num_steps, key)
-        return Claim(mechanism, (_CORRELATED, *lines), False)
+        return Claim(mechanism, (*self._lines(), *lines), False)
 
 
 class CertifiedNoise(AbstractNoise):
     """Noise and Poisson batches drawn on the host from random bits that nobody can predict."""
 
+    over_steps: AbstractNoiseOverSteps | None
     source: SecretNoise
     is_on_host = True
 
     @property
     def identity(self):
-        return "secret", self.source.seed, self.source.context
+        over = self.over_steps
+        numbers = () if over is None else (over.stds, over.ratios)
+        return "secret", self.source.seed, self.source.context, *numbers
 
     @property
     def is_reusable(self):
@@ -223,12 +225,34 @@ class CertifiedNoise(AbstractNoise):
     def batch(self, sampler, step, *, key):
         return sampler.sample_secretly(int(step), noise=self.source, key=key)
 
-    def added(self, total, scale, buffers, step, *, key):
-        if buffers is not None:
-            raise ValueError("expected no buffers without correlated noise, got some")
-        std = widened_for_grid(scale.std, scale.multiplier, scale.num_weights)
-        hidden = self.source.hiding(int(step))
-        return with_secret_noise(total, std, bound=scale.bound, noise=hidden), None
+    def added(self, total, scale, past, step, *, key):
+        self.require_past(past, total.high)
+        over, step = self.over_steps, int(step)
+        hidden, multiplier = self.source.hiding(step), scale.multiplier
+        if over is None or past is None:
+            size = 1.0 if over is None else float(over.stds[step])
+            # Poisson batches have an account of each step by itself, with z times this size.
+            multiplier *= max(1.0, scale.sensitivity * size)
+            std = widened_for_grid(scale.std, multiplier, scale.num_weights) * size
+            return with_secret_noise(total, std, bound=scale.bound, noise=hidden), None
+        least = float(over.stds.min())
+        multiplier *= scale.sensitivity * least + math.sqrt(over.num_bands - 1)
+        std = widened_for_grid(scale.std, multiplier, scale.num_weights)
+        unit, std = grid_unit(std * least), std * float(over.stds[step])
+        if scale.bound / unit > _LARGEST_SUM:
+            raise ValueError("expected more noise for so large a batch with BandedNoise, got less")
+        values = [leaf.astype(np.int64) for leaf in on_grid(total, unit, bound=scale.bound)]
+        kept, structure = jax.tree.flatten(past)
+        centres = [
+            value - over.taken_back(one, step) for value, one in zip(values, kept, strict=True)
+        ]
+        noisy = noisy_leaves(centres, std / unit, hidden.hiding(std, *centres))
+        after = [
+            jnp.asarray(kept_after(one, found - value))
+            for one, found, value in zip(kept, noisy, values, strict=True)
+        ]
+        noisy = [found.astype(np.float64) * unit for found in noisy]
+        return jax.tree.unflatten(structure, noisy), jax.tree.unflatten(structure, after)
 
     def noisy_count(self, count, std, bound, step, *, key):
         hidden = self.source.hiding("clip count", int(step))
@@ -240,14 +264,17 @@ class CertifiedNoise(AbstractNoise):
     def claim(self, mechanism, noise_multiplier, sampler, num_steps, *, key):
         if (unproved := why_sums_are_unproved()) is not None:
             return Claim(Unproved(unproved), (), False)
-        proved, lines = self.source.proved(mechanism), self.source.assumptions(*_CERTIFIED)
-        return Claim(proved, lines, is_certified=not self.source.is_guessable)
+        lines = self.source.assumptions(*self._lines(), *_CERTIFIED)
+        is_certified = not self.source.is_guessable
+        return Claim(self.source.proved(mechanism), lines, is_certified=is_certified)
 
 
-def noise_of(noise: SecretNoise | BufferedToeplitzNoise | None) -> AbstractNoise:
-    if noise is None:
-        return IndependentNoise()
-    return CertifiedNoise(noise) if isinstance(noise, SecretNoise) else CorrelatedNoise(noise)
+def noise_of(noise: SecretNoise | AbstractNoiseOverSteps | None) -> AbstractNoise:
+    if isinstance(noise, SecretNoise):
+        return CertifiedNoise(None, noise)
+    if noise is not None and noise.source is not None:
+        return CertifiedNoise(noise, noise.source)
+    return SimulatedNoise(noise)
 
 
 def simulated_noise(
@@ -324,16 +351,25 @@ def with_secret_noise(
     units; `std` covers this (`widened_for_grid`). Values beyond `bound`, or NaN, which no true sum
     has, are brought within it, because an error would depend on the data.
     """
+    unit = grid_unit(std)
+    values = on_grid(total, unit, bound=bound)
+    noisy = noisy_leaves(values, std / unit, noise.hiding(std, *values))
+    structure = jax.tree.structure(total.high)
+    return jax.tree.unflatten(structure, [leaf * unit for leaf in noisy])
+
+
+def on_grid(total: TwoPartSum, unit: float, *, bound: float) -> list[Float[np.ndarray, "..."]]:
+    """The leaves of a sum in whole multiples of a unit; ValueError if no bound is proved for it."""
     unproved = why_sums_are_unproved(total)
     if unproved is not None:
         raise ValueError(f"expected sums with a proved bound for noise=SecretNoise(): {unproved}")
-    unit = grid_unit(std)
-    leaves, structure = jax.tree.flatten(total.in_float64())
-    within = [np.clip(np.nan_to_num(leaf), -bound, bound) for leaf in leaves]
-    values = [np.rint(leaf / unit) for leaf in within]
-    hidden = noise.hiding(std, *values)
-    noisy = [
-        hidden.noisy_integers(value, std / unit, f"sum of leaf {place}") * unit
+    leaves = jax.tree.leaves(total.in_float64())
+    return [np.rint(np.clip(np.nan_to_num(leaf), -bound, bound) / unit) for leaf in leaves]
+
+
+def noisy_leaves(values: list[np.ndarray], std: float, hidden: SecretNoise) -> list[np.ndarray]:
+    """Whole numbers plus rounded normal noise, the noise of each leaf from its own bits."""
+    return [
+        hidden.noisy_integers(value, std, f"sum of leaf {place}")
         for place, value in enumerate(values)
     ]
-    return jax.tree.unflatten(structure, noisy)

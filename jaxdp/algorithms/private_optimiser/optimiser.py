@@ -8,7 +8,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, Key, PyTree
 
@@ -47,7 +46,8 @@ from jaxdp.privacy.arguments import host_scalar, persons
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
 from jaxdp.privacy.budgets import AbstractBudget, budget_of, warn_of_budget
 from jaxdp.privacy.calibration import multiplier_for
-from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
+from jaxdp.privacy.mechanisms import AbstractMechanism
+from jaxdp.privacy.noise_over_steps import AbstractNoiseOverSteps
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
@@ -93,19 +93,19 @@ class PrivateOptimiser(AbstractTrainable):
             of the gradients' norms.
         noise_multiplier: z, finite and >= 0. The noise on the sum has standard deviation z C (1 +
             b), where b covers rounding; z = 0 has no privacy. With correlated noise, z is the
-            standard deviation of the fresh noise over C times the sensitivity of the correlation
-            matrix.
+            multiplier of independent noise at the same cost.
         num_steps: T, the number of steps in the account.
         sampler: `jaxdp.privacy.PoissonSampler`, with amplification by sampling, or `ShuffledEpochs`
             or `FixedSizeBatches` there, without.
         average: average that is released instead of the last iterate, `jaxdp.PolyakAverage()`,
             `jaxdp.TailAverage()` or `jaxdp.algorithms.ExponentialAverage(decay)`; default None.
-        noise: None for simulated, independent noise; `jaxdp.privacy.BufferedToeplitzNoise(scales,
-            decays)` for simulated, correlated noise, covered if every record is in at most one
-            batch; `jaxdp.privacy.SecretNoise()` for certified noise.
+        noise: None for simulated, independent noise; `jaxdp.privacy.SecretNoise()` for certified
+            noise; `jaxdp.privacy.ScheduledNoise(weights)` for noise that varies over the steps, or
+            `jaxdp.privacy.BandedNoise(strategy)` for noise that is correlated over them.
 
     Raises:
         ValueError: a value is out of its range; the clip norm has to lie between 2^-60 and 2^60.
+        NotCoveredError: correlated noise has no proof for the sampler's batches.
 
     Example:
         >>> import jaxdp, optax
@@ -126,7 +126,7 @@ class PrivateOptimiser(AbstractTrainable):
     _length: Length | Int[Array, ""]
     sampler: AbstractSampler
     average: AbstractAverage | None
-    noise: SecretNoise | BufferedToeplitzNoise | None
+    noise: SecretNoise | AbstractNoiseOverSteps | None
     correlation_sensitivity: Any  # factor on correlated noise
 
     def __init__(
@@ -139,7 +139,7 @@ class PrivateOptimiser(AbstractTrainable):
         num_steps: int,
         sampler: AbstractSampler,
         average: AbstractAverage | None = None,
-        noise: SecretNoise | BufferedToeplitzNoise | None = None,
+        noise: SecretNoise | AbstractNoiseOverSteps | None = None,
     ):
         self.optimiser = optimiser_of(optimiser, learning_rate)
         self.sampler, self.average, self.noise = sampler, average, noise
@@ -149,7 +149,7 @@ class PrivateOptimiser(AbstractTrainable):
         self.learning_rate = rate_of(self.optimiser, learning_rate, self._length.value)
         self.require_valid()
         steps = self._length.value
-        self.correlation_sensitivity = self.noise_strategy.correlation_sensitivity(steps)
+        self.correlation_sensitivity = self.noise_strategy.sensitivity(sampler, steps)
         refuse_losses(self.transformation)
 
     def require_valid(self):
@@ -159,8 +159,8 @@ class PrivateOptimiser(AbstractTrainable):
             expected = "None or an average, such as jaxdp.PolyakAverage()"
             require_kind("average", self.average, AbstractAverage, expected)
         if self.noise is not None:
-            expected = "None or a jaxdp.privacy.SecretNoise() or BufferedToeplitzNoise"
-            require_kind("noise", self.noise, (SecretNoise, BufferedToeplitzNoise), expected)
+            expected = "None or a jaxdp.privacy.SecretNoise(), ScheduledNoise or BandedNoise"
+            require_kind("noise", self.noise, (SecretNoise, AbstractNoiseOverSteps), expected)
         for part in (self.sampler, self.average, self.noise):
             if isinstance(part, AbstractDescription):
                 part.require_arguments()
@@ -184,6 +184,11 @@ class PrivateOptimiser(AbstractTrainable):
         yield Condition(rates, self.learning_rate, self.transformation.is_valid)
         strategy, average = self.noise_strategy, self.average
         yield Condition("noise with numbers in their ranges", self.noise, strategy.is_valid)
+        if strategy.over_steps is not None:
+            count = strategy.over_steps.num_steps
+            yield Condition(
+                f"noise for num_steps = {self.num_steps} steps", count, self.num_steps == count
+            )
         if average is not None:
             yield Condition("an average with decay in [0, 1)", average, average.is_valid)
 
@@ -199,7 +204,7 @@ class PrivateOptimiser(AbstractTrainable):
         num_steps: int,
         sampler: AbstractSampler,
         average: AbstractAverage | None = None,
-        noise: SecretNoise | BufferedToeplitzNoise | None = None,
+        noise: SecretNoise | AbstractNoiseOverSteps | None = None,
         records_per_person: int = 1,
     ) -> "PrivateOptimiser":
         """The optimiser with the noise multiplier whose T steps together are (epsilon, delta)-DP.
@@ -232,8 +237,11 @@ class PrivateOptimiser(AbstractTrainable):
         )
         budget = budget_of(epsilon, delta)
         # Wrong arguments raise before the search for the noise, which may take seconds.
-        make(noise_multiplier=1.0).release()
-        multiplier = multiplier_for(budget, sampler, num_steps, records_per_person)
+        tried = make(noise_multiplier=1.0)
+        tried.release()
+        multiplier = multiplier_for(
+            budget, sampler, num_steps, records_per_person, tried.mechanism_of_sums
+        )
         warn_of_budget(budget, persons(sampler.num_records, records_per_person), stacklevel=2)
         return make(noise_multiplier=multiplier)
 
@@ -280,9 +288,8 @@ class PrivateOptimiser(AbstractTrainable):
     def nominal_std_of_sum(self) -> float:
         """The standard deviation z C of the noise on each coordinate of a clipped sum.
 
-        Correlated noise: each step's fresh draw. `AdaptiveClip`: at step 0; later it scales with
-        the clip norm. Rounding adds a factor 1 + b, with b = 0.8 % for batches of 256 to 65,536
-        records.
+        `ScheduledNoise` and `BandedNoise`: the factor on their `stds`. `AdaptiveClip`: at step 0; later it scales with the clip norm. Rounding adds a factor 1 + b, with b = 0.8 %
+        for batches of 256 to 65,536 records.
         """
         return self.sum_multiplier * self.clip.initial * self.correlation_sensitivity
 
@@ -310,19 +317,11 @@ class PrivateOptimiser(AbstractTrainable):
             key: the key of the run, to state in the assumptions how many bits a guess has to find.
             num_steps: the number of first steps to account for; None for all.
 
-        Raises:
-            NotCoveredError: the noise is correlated, and a record may be in several batches.
         """
         self.require_valid()
         num_steps = int(self.num_steps) if num_steps is None else num_steps
-        strategy = self.noise_strategy
-        strategy.require_covered(self.sampler, num_steps)
-        needed = strategy.correlation_sensitivity(num_steps)
-        # Traced noise, or noise set afterwards, may be multiplied by less than it needs.
-        is_known = all(concrete(x) is not None for x in (needed, self.correlation_sensitivity))
-        numpy: Any = np if is_known else jnp
-        multiplier = self.noise_multiplier * numpy.minimum(1, self.correlation_sensitivity / needed)
-        mechanism = self.sampler.mechanism(multiplier, num_steps)
+        strategy, multiplier = self.noise_strategy, self.noise_multiplier
+        mechanism = self.mechanism_of_sums(multiplier, num_steps)
         if concrete(multiplier) == 0:
             claim = Claim(mechanism, (_NO_NOISE,), False)
         else:
@@ -341,6 +340,11 @@ class PrivateOptimiser(AbstractTrainable):
             is_certified=claim.is_certified,
             num_records=self.sampler.num_records,
         )
+
+    def mechanism_of_sums(self, noise_multiplier: Any, num_steps: int) -> AbstractMechanism:
+        """The mechanism of the first noisy sums with exact normal noise of this multiplier."""
+        sensitivity = self.correlation_sensitivity
+        return self.noise_strategy.mechanism(self.sampler, noise_multiplier, sensitivity, num_steps)
 
     def reason_not_simulated(self) -> str | None:
         """Why no simulation draws its batches, clips and noise, or None."""
@@ -448,7 +452,7 @@ class PrivateOptimiser(AbstractTrainable):
 
         Args:
             gradient_sum, key, microbatch_size, num_devices: see `update`.
-            buffers: with correlated noise, `state.buffers` before the step; else None.
+            buffers: with `BandedNoise`, `state.buffers` before the step; else None.
 
         Returns:
             A pytree like the sum: JAX arrays, or float64 NumPy arrays with secret noise.

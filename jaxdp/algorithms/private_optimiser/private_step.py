@@ -245,9 +245,8 @@ def add_noise(
     # A fixed clip norm over the initial one is exactly 1.
     std = optimiser.nominal_std_of_sum * (clip_norm / optimiser.clip.initial) * (1 + excess)
     bound = places * clip_norm * (1 + excess)
-    return noise.added(
-        total, Scale(std, optimiser.sum_multiplier, bound, num_weights), buffers, step, key=key
-    )
+    sizes = optimiser.sum_multiplier, optimiser.correlation_sensitivity, bound, num_weights
+    return noise.added(total, Scale(std, *sizes), buffers, step, key=key)
 
 
 def nan_unless(is_valid: Any, noisy: PyTree[Array]) -> PyTree[Array]:

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Key
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxdp.core.checks import NotCoveredError, require_kind, require_non_negative, require_scalar
 from jaxdp.core.description import AbstractDescription
@@ -16,7 +17,7 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 def require_sampler(sampler: Any) -> None:
     """Raise TypeError unless the argument is a sampler."""
     require_kind(
-        "sampler", sampler, AbstractSampler, "a PoissonSampler, ShuffledEpochs or FixedSizeBatches"
+        "sampler", sampler, AbstractSampler, "a PoissonSampler, FixedOrder or ShuffledEpochs"
     )
 
 
@@ -32,12 +33,14 @@ class InclusionMoments(NamedTuple):
     """Moments of a batch for theories; b_i is 1 if record i is in the batch and has mean q.
 
     `variance` (of b_i) and `covariance` (of b_i and b_j) are divided by q^2. `epoch_steps` is the
-    number of steps whose batches partition the records, or None if batches are independent.
+    number of steps whose batches partition the records, or None if batches are independent;
+    `is_kept` if the batches of all epochs are the same.
     """
 
     variance: float
     covariance: float
     epoch_steps: int | None
+    is_kept: bool = False
 
 
 def require_indices(num_records: int, num_places: int) -> None:
@@ -107,9 +110,16 @@ class AbstractSampler(AbstractDescription):
         wanted = "a sampler with inclusion_moments, such as PoissonSampler"
         raise NotCoveredError(f"{wanted}, is needed, got {type(self).__name__}")
 
-    def most_batches(self, num_steps: int) -> int | None:
-        """The most of a run's first `num_steps` batches that can hold one record, or None."""
+    def largest_sum(self, numbers: Float[np.ndarray, " steps"]) -> float | None:
+        """The largest sum of the steps' numbers, >= 0, over the batches that can hold one record.
+
+        None if the randomness of the batches is part of the account.
+        """
         return None
+
+    def separation(self, num_steps: int) -> int:
+        """The least distance in steps between two batches that can hold one record."""
+        return 1
 
     @abc.abstractmethod
     def mechanism(self, noise_multiplier: Any, num_steps: int) -> AbstractMechanism:

@@ -74,7 +74,8 @@ class OptimiserOnRows(eqx.Module):
         optimiser = self.optimiser
 
         def one(parameters, state, total, fresh):
-            shaped, buffers = optimiser.noise_strategy.shaped(fresh, state.buffers)
+            made = state.num_released
+            shaped, buffers = optimiser.noise_strategy.shaped(fresh, state.buffers, made)
             mean = (total + shaped) / optimiser.sampler.expected_batch_size
             return optimiser.moved_by(mean, parameters, dataclasses.replace(state, buffers=buffers))
 

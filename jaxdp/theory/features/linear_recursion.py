@@ -24,7 +24,6 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.readings import linear_state_of
 from jaxdp.algorithms.transformations.linear_state import LinearState
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 
 
 class Update(eqx.Module):
@@ -72,8 +71,6 @@ def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> Line
         own=as_wide_float(drawn.variance),
         joint=as_wide_float(drawn.covariance),
     )
-    if isinstance(algorithm.noise, BufferedToeplitzNoise):
-        found = with_buffers(found, algorithm.noise.scales, algorithm.noise.decays)
     if drawn.epoch_steps is None:
         return found
     return with_epochs(found, int(algorithm.num_steps), drawn.epoch_steps)
@@ -105,35 +102,6 @@ def of_batches(
         share=jnp.ones(injections.shape[0], injections.dtype),
     )
     return LinearRecursion(updates, own=own, joint=joint, output=state.output)
-
-
-def with_buffers(
-    recursion: LinearRecursion, scales: Float[Array, " buffers"], decays: Float[Array, " buffers"]
-) -> LinearRecursion:
-    r"""The recursion with noise $\zeta_t + \sum_k h_k b_k$ and
-    $b_k \leftarrow \lambda_k b_k + \zeta_t$.
-    """
-    updates, count = recursion.updates, len(scales)
-    steps = updates.share.shape[0]
-    dtype = jnp.result_type(updates.gradient, scales)
-
-    def widened(part, value):
-        more = jnp.full((steps, count), value, dtype)
-        return jnp.concatenate([part.astype(dtype), more], axis=1)
-
-    above = jnp.concatenate(
-        [updates.transition, updates.noise[:, :, None] * scales.astype(dtype)[None, None]], axis=2
-    )
-    below = jnp.concatenate([jnp.zeros((count, recursion.size), dtype), jnp.diag(decays)], axis=1)
-    below = jnp.broadcast_to(below.astype(dtype)[None], (steps, *below.shape))
-    updates = Update(
-        transition=jnp.concatenate([above.astype(dtype), below], axis=1),
-        gradient=widened(updates.gradient, 0),
-        sampling=widened(updates.sampling, 0),
-        noise=widened(updates.noise, 1),
-        share=updates.share,
-    )
-    return dataclasses.replace(recursion, updates=updates)
 
 
 def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> LinearRecursion:
