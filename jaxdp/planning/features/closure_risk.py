@@ -146,7 +146,8 @@ class LinearRisk(AbstractClosureRisk):
         recursion = self.recursion(rate, clip_norm, draw)
         limits = slope_limits(clip_norm, self.modes.feature_norms)
         closure = Closure(self.modes, limits, _RANK)
-        start = closure.start(float_dtype(self.modes, recursion), recursion.size)
+        dtype = float_dtype(self.modes, recursion)
+        start = closure.start(dtype, recursion.size, recursion.num_draws)
 
         def step(index, moments):
             return closure.step(moments, recursion, recursion.at(index))

@@ -62,7 +62,10 @@ def adam_updates(
     is_small = features is not None and features <= LARGEST
     draw = sampler.inclusion_moments
     for holds, what in (
-        (is_known, "independent noise, got correlated noise; use Iterates()"),
+        (
+            is_known,
+            f"the same noise in every step, got {type(algorithm.noise).__name__}; use Iterates()",
+        ),
         (algorithm.average is None, "no average of iterates, got one; use Iterates()"),
         (loss.num_outputs is None, f"losses of one output, got {type(loss).__name__}"),
         (is_small, f"at most {LARGEST} features, got {features}"),

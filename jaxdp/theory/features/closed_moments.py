@@ -18,6 +18,16 @@ only variances, at a cost of O(n rank^2 + n r) in place of r^3: modes beyond the
 nearly uncorrelated. Derived: PF Algorithm 1 and DP-SGD closed at second moments;
 test_gaussian_closure, test_everyday.
 
+**Draws that depend on each other.** Let noise $n_t$ have the covariance $K_{ts}$ over the steps,
+independent over the coordinates, and $f_s$ be the covariance of z with a coming $n_s$. Then
+
+$$ f_s \leftarrow Lf_s + bK_{ts}, \qquad
+   S \leftarrow S + b(Lf_t)^\top + (Lf_t)b^\top \text{ besides } K_{tt}\,bb^\top, $$
+
+with the derivative B in L, so that clipping damps correlated noise too. The draws of batches that
+come in every epoch are $\sqrt{q_t}\,u$, with q the diagonal of Q for fixed weights and one u for
+each batch. Both are followed for variances alone, not for leading modes.
+
 A loss of several outputs is clipped on the joint norm of its slope. Its coordinates are taken to be
 isotropic over the outputs: $E_i$ is a vector, $M_i$ and $D_i$ are averages over the outputs.
 """
@@ -35,9 +45,9 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.core.numerics.precision import product
+from jaxdp.core.numerics.precision import product, safe_sqrt
 from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
-from jaxdp.theory.features.linear_recursion import LinearRecursion, Update
+from jaxdp.theory.features.linear_recursion import Drawn, LinearRecursion, Update
 from jaxdp.theory.features.modes import KernelModes, sum_over_rows
 from jaxdp.theory.solver import recorded
 
@@ -50,6 +60,9 @@ class Moments(eqx.Module):
     others: Float[Array, "size size others"]  # covariances of each other mode's numbers
     unseen: Float[Array, "size size"]  # covariances for a coordinate that training never sees
     clipped: Float[Array, ""]  # clipped share of the rows, summed over the steps
+    # Covariances with coming noise, the last mode unseen by training, and with coming batches.
+    noise: Float[Array, "size modes+1 draws"] | None = None
+    batches: Float[Array, "size modes draws"] | None = None
 
 
 class Forces(eqx.Module):
@@ -59,6 +72,7 @@ class Forces(eqx.Module):
     leading: Float[Array, "rank rank"]  # $W^\top\mathrm{diag}(D)W/n$ of the leading modes
     others: Float[Array, " others"]  # its diagonal for the others
     square: Float[Array, " train"]  # $M_i$
+    own: Float[Array, " train"]  # $E_i^2$
     bend: Float[Array, " train"]  # $M_i - E_i^2 - D_i^2v_i$, of the slopes' nonlinearity
     clipped: Float[Array, ""]  # expected share of the samples that are clipped
 
@@ -85,8 +99,8 @@ class Closure(eqx.Module):
     def leading_factor(self) -> Float[Array, "train rank"]:
         return self.modes.factor[:, : self.rank]
 
-    def start(self, dtype, size: int = 1) -> Moments:
-        """The moments at theta = 0."""
+    def start(self, dtype, size: int = 1, num_draws: tuple[int, int] = (0, 0)) -> Moments:
+        """The moments at theta = 0, with so many draws of noise and batches to follow."""
         rank, count = self.rank, self.modes.eigenvalues.shape[0]
         outputs = self.modes.outputs
         return Moments(
@@ -95,6 +109,8 @@ class Closure(eqx.Module):
             jnp.zeros((size, size, count - rank), dtype),
             jnp.zeros((size, size), dtype),
             jnp.zeros((), dtype),
+            jnp.zeros((size, count + 1, num_draws[0]), dtype) if num_draws[0] else None,
+            jnp.zeros((size, count, num_draws[1]), dtype) if num_draws[1] else None,
         )
 
     def train_variance(self, leading, others, unseen=0.0) -> Float[Array, " train"]:
@@ -118,6 +134,7 @@ class Closure(eqx.Module):
             leading=self.leading_form(slopes.derivative) / count,
             others=sum_over_rows(self.squares, slopes.derivative) / count,
             square=slopes.square,
+            own=own,
             # 0 for a fixed prediction, in spite of rounding.
             bend=jnp.where(spread > 0, jnp.maximum(bend, 0), 0),
             clipped=jnp.mean(slopes.clipped),
@@ -135,14 +152,34 @@ class Closure(eqx.Module):
         """The moments after one update, and the covariances that its draws have added."""
         weights = moments.leading[0, 0], moments.others[0, 0], moments.unseen[0, 0]
         forces = self.forces(moments.mean[0], *weights)
+        return self.step_with(forces, moments, recursion, update)
+
+    def step_with(
+        self, forces: Forces, moments: Moments, recursion: LinearRecursion, update: Update
+    ) -> tuple[Moments, Moments]:
+        """`step_and_noise` with these forces."""
         carried = self._carried(moments, forces, update)
         noise = self._injected(moments, forces, recursion, update)
+        others, unseen = carried.others + noise.others, carried.unseen + noise.unseen
+        coming_noise, batches = moments.noise, moments.batches
+        if (drawn := update.drawn_noise) is not None:
+            pace = jnp.append(forces.others, 0)
+            coming_noise, added = _with_drawn(coming_noise, update, pace, update.noise, drawn)
+            others, unseen = others + added[..., :-1], unseen + added[..., -1]
+        if (drawn := update.drawn_batch) is not None:
+            fixed = (recursion.own - recursion.joint) * forces.own / self.modes.num_train**2
+            size = safe_sqrt(jnp.maximum(sum_over_rows(self.squares, fixed), 0))
+            given = batches, update, forces.others, update.sampling[:, None] * size[None], drawn
+            batches, added = _with_drawn(*given)
+            others = others + added
         after = Moments(
             carried.mean,
             carried.leading + noise.leading,
-            carried.others + noise.others,
-            carried.unseen + noise.unseen,
+            others,
+            unseen,
             moments.clipped + forces.clipped,
+            coming_noise,
+            batches,
         )
         return after, noise
 
@@ -167,6 +204,8 @@ class Closure(eqx.Module):
     ) -> Moments:
         """The covariances that the batch's draw and the noise of one update add."""
         by_draw, by_noise = update.share * _outer(update.sampling), _outer(update.noise)
+        if (noise := update.drawn_noise) is not None:
+            by_noise = noise.covariance[noise.place] * by_noise
         weights = moments.leading[0, 0], moments.others[0, 0]
         drawn = self.drawn(forces, *weights, recursion.own, recursion.joint)
         leading, others = (_times(by_draw, part) for part in drawn)
@@ -259,6 +298,20 @@ def _carried_over(update: Update, parts, derivative):
         + _transposed(jnp.swapaxes(crossed, 0, 1))
         + _times(_outer(update.gradient), _transposed(twice))
     )
+
+
+def _with_drawn(coming, update: Update, pace, size, drawn: Drawn):
+    """Covariances with coming draws after an update, and what its own draw adds besides K_tt.
+
+    `pace` is the diagonal of B, and `size` the draw's coefficients, (numbers,) or (numbers, modes).
+    """
+    size = size if size.ndim == 2 else size[:, None]
+    moved = jnp.tensordot(update.transition, coming, 1, precision=Precision.HIGHEST)
+    moved = moved + update.gradient[:, None, None] * (pace[:, None] * coming[0])[None]
+    own = moved[:, :, drawn.place]
+    added = size[:, None] * own[None]
+    after = moved + size[:, :, None] * drawn.covariance[None, None]
+    return after, added + jnp.swapaxes(added, 0, 1)
 
 
 def _transposed(part):

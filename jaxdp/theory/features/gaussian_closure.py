@@ -82,6 +82,7 @@ class GaussianClosure(AbstractTheory):
     | `ShuffledEpochs`, s small, 1/3, 2/3 | 0.4 %, 1 to 3 %, 5 % | 5 % |
     | Adam, at the end | 1 % | 4 % too high |
     | Adam, early | 3 % (logistic), 27 % (squared) too high | 46 % too high |
+    | `BandedNoise`, `FixedOrder` | TODO | |
 
     Here s is curvature times learning rate times squared feature norm over batch size, the share of
     a row's residual that one step on it removes. `SecretNoise`'s noise for rounding, not included,
@@ -151,11 +152,12 @@ class GaussianClosure(AbstractTheory):
         return closure_trajectory(modes, algorithm, at_record, risk, observables, **found)
 
     def _linear(self, modes: KernelModes, recursion, limits, at_record, longest, steps):
-        rank = min(self.rank, len(modes.eigenvalues))
+        rank = recursion.rank(min(self.rank, len(modes.eigenvalues)))
         spread_rank = self._spread_rank(modes, recursion, steps, rank)
         given = modes, recursion, limits, at_record
         if spread_rank is None:
-            has_spread = self.spread_rank is not None and not (modes.is_square or modes.outputs)
+            has_spread = self.spread_rank is not None and not modes.outputs
+            has_spread &= any(recursion.num_draws) or not modes.is_square
             return _predict(*given, longest, rank, has_spread)
         found = _predict_with_spread(*given, spread_places(at_record), steps, spread_rank)
         if spread_rank == rank:
@@ -165,7 +167,8 @@ class GaussianClosure(AbstractTheory):
     def _spread_rank(self, modes: KernelModes, recursion, steps, rank: int) -> int | None:
         """The rank for the spread's moments, or None if there is no spread."""
         is_short = isinstance(steps, int) and steps <= _SPREAD_STEPS
-        if self.spread_rank is None or not (modes.is_square and is_short):
+        is_covered = modes.is_square and is_short and not any(recursion.num_draws)
+        if self.spread_rank is None or not is_covered:
             return None
         if len(modes.eigenvalues) > _SPREAD_MODES:
             rank = min(rank, self.spread_rank)
@@ -181,8 +184,9 @@ def _predict(modes, recursion, limits, at_record, longest, rank: int, has_spread
         return closure.step(moments, recursion, recursion.at(index))
 
     readout = Readout(closure, recursion.output)
-    read = _reader(readout, DrawnSpread(readout) if has_spread else None)
-    start = closure.start(dtype, recursion.size)
+    kind = SquaredForm if modes.is_square else DrawnSpread
+    read = _reader(readout, kind(readout) if has_spread else None)
+    start = closure.start(dtype, recursion.size, recursion.num_draws)
     return recorded_closure(step, start, read, at_record, longest)
 
 

@@ -10,6 +10,10 @@ The $\xi_t$ are taken to be independent of each other and of the past; `with_epo
 batches that share out an epoch, whose $\xi_t$ add up to zero, but not for the weights' memory of
 the rows used up. Derived: here; test_everyday, against the enumeration of all sequences of
 independent batches and, for epochs, against stored numbers.
+
+**Noise over the steps.** For $n = C^{-1}\zeta$ in place of $\zeta$ the covariance K of two steps'
+noise is $C^{-1}C^{-\top}$. If the batches of all epochs are the same, so are the draws $\xi_t$ up
+to the slopes. Both are followed by the covariance of z with all coming draws, `Coming`.
 """
 
 import dataclasses
@@ -17,6 +21,8 @@ import dataclasses
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+import scipy
 from jaxtyping import Array, Float, Int
 
 from jaxdp.algorithms.dp_gd import DPGD
@@ -24,6 +30,7 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.readings import linear_state_of
 from jaxdp.algorithms.transformations.linear_state import LinearState
 from jaxdp.core.arrays import as_wide_float
+from jaxdp.privacy.noise_over_steps import AbstractNoiseOverSteps
 
 
 class Update(eqx.Module):
@@ -34,6 +41,15 @@ class Update(eqx.Module):
     sampling: Float[Array, "*steps size"]  # h
     noise: Float[Array, "*steps size"]  # b, times the standard deviation of the noise
     share: Float[Array, "*steps"]  # fraction of an independent batch's covariance
+    drawn_noise: "Drawn | None" = None  # of correlated noise
+    drawn_batch: "Drawn | None" = None  # of a batch that comes in every epoch
+
+
+class Drawn(eqx.Module):
+    """A draw among those that depend on each other."""
+
+    covariance: Float[Array, " draws"]  # with all of them
+    place: Int[Array, ""]  # its own among them
 
 
 class LinearRecursion(eqx.Module):
@@ -49,6 +65,8 @@ class LinearRecursion(eqx.Module):
     own: Float[Array, ""]  # a, from the variance of a row's inclusion in a batch
     joint: Float[Array, ""]  # c, from the covariance of two rows' inclusions
     output: int = eqx.field(static=True)  # index of the released component
+    noise: Float[Array, "draws draws"] | None = None  # K of correlated noise
+    kept: int = eqx.field(static=True, default=0)  # batches that come in every epoch, or 0
 
     @property
     def size(self) -> int:
@@ -57,7 +75,25 @@ class LinearRecursion(eqx.Module):
     def at(self, step: Int[Array, ""]) -> Update:
         """The coefficients of update number `step`, from 0."""
         place = jnp.minimum(step, len(self.updates.share) - 1)
-        return jax.tree.map(lambda part: part[place], self.updates)
+        found = jax.tree.map(lambda part: part[place], self.updates)
+        noise = batch = None
+        if self.noise is not None:
+            noise = Drawn(self.noise[step], step)
+        if self.kept:
+            # The draws of an epoch's batches add up to zero.
+            batch = step % self.kept
+            others = jnp.full(self.kept, -1 / (self.kept - 1), found.share.dtype)
+            batch = Drawn(others.at[batch].set(1), batch)
+        return dataclasses.replace(found, drawn_noise=noise, drawn_batch=batch)
+
+    def rank(self, rank: int) -> int:
+        """The number of modes with full covariances: none where draws depend on each other."""
+        return rank if self.noise is None and not self.kept else 0
+
+    @property
+    def num_draws(self) -> tuple[int, int]:
+        """The numbers of draws, of noise and of batches, that depend on each other."""
+        return 0 if self.noise is None else len(self.noise), self.kept
 
 
 def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> LinearRecursion:
@@ -71,8 +107,12 @@ def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> Line
         own=as_wide_float(drawn.variance),
         joint=as_wide_float(drawn.covariance),
     )
-    if drawn.epoch_steps is None:
+    if isinstance(algorithm.noise, AbstractNoiseOverSteps):
+        found = with_strategy(found, algorithm.noise.strategy)
+    if drawn.epoch_steps in (None, 1):
         return found
+    if drawn.is_kept:
+        return dataclasses.replace(found, kept=drawn.epoch_steps)
     return with_epochs(found, int(algorithm.num_steps), drawn.epoch_steps)
 
 
@@ -102,6 +142,23 @@ def of_batches(
         share=jnp.ones(injections.shape[0], injections.dtype),
     )
     return LinearRecursion(updates, own=own, joint=joint, output=state.output)
+
+
+def with_strategy(
+    recursion: LinearRecursion, strategy: Float[np.ndarray, "steps steps"]
+) -> LinearRecursion:
+    r"""The recursion with noise $C^{-1}\zeta$ over the steps, for a strategy C."""
+    inverse = scipy.linalg.solve_triangular(strategy, np.eye(len(strategy)), lower=True)
+    stds = np.diagonal(inverse)
+    if np.array_equal(inverse, np.diag(stds)):
+        noise = recursion.updates.noise * as_wide_float(stds)[:, None]
+
+        def each(part):
+            return jnp.broadcast_to(part, (len(stds), *part.shape[1:]))
+
+        updates = dataclasses.replace(jax.tree.map(each, recursion.updates), noise=noise)
+        return dataclasses.replace(recursion, updates=updates)
+    return dataclasses.replace(recursion, noise=as_wide_float(inverse @ inverse.T))
 
 
 def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> LinearRecursion:

@@ -49,7 +49,12 @@ from jaxdp.theory.features.closed_moments import (
     record_numbers,
     recorded_closure,
 )
-from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
+from jaxdp.theory.features.linear_recursion import (
+    LinearRecursion,
+    Update,
+    linear_recursion,
+    with_epochs,
+)
 from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, sum_over_rows
 from jaxdp.theory.features.readout import all_states, moments_at, spread_places
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
@@ -110,7 +115,12 @@ class ModewiseClosure(AbstractTheory):
         if problem.loss.num_outputs is None:
             came = type(problem.loss).__name__
             raise NotCoveredError(f"it describes the softmax loss, got {came}")
-        return problem, algorithm, linear_recursion(algorithm, problem.num_train)
+        recursion = linear_recursion(algorithm, problem.num_train)
+        if recursion.kept:
+            # The draws of different epochs are taken to be independent.
+            drawn = dataclasses.replace(recursion, kept=0)
+            recursion = with_epochs(drawn, int(algorithm.num_steps), recursion.kept)
+        return problem, algorithm, recursion
 
     def solve(self, reading, records):
         problem, algorithm, recursion = reading
@@ -138,6 +148,8 @@ class ModewiseClosure(AbstractTheory):
     def _has_spread(self, modes: KernelModes, recursion: LinearRecursion, steps) -> bool:
         if self.spread_draws is None or not isinstance(steps, int) or steps > _SPREAD_STEPS:
             return False
+        if recursion.noise is not None:
+            return False
         numbers = recursion.size**2 * len(modes.eigenvalues) * modes.outputs[0] ** 2
         return steps * numbers <= _SPREAD_NUMBERS
 
@@ -149,6 +161,10 @@ class ModeMoments(eqx.Module):
     covariance: Float[Array, "size size modes outputs outputs"]
     unseen: Float[Array, "size size"]  # covariances for a coordinate that training never sees
     clipped: Float[Array, ""]  # clipped share of the rows, summed over the steps
+    # Covariances with coming noise, of modes and of a coordinate that training never sees.
+    noise: (
+        tuple[Float[Array, "size modes outputs draws*outputs"], Float[Array, "size draws"]] | None
+    )
 
 
 def modewise_start(modes: KernelModes, recursion: LinearRecursion, dtype) -> ModeMoments:
@@ -158,6 +174,12 @@ def modewise_start(modes: KernelModes, recursion: LinearRecursion, dtype) -> Mod
         jnp.zeros((size, size, count, outputs, outputs), dtype),
         jnp.zeros((size, size), dtype),
         jnp.zeros((), dtype),
+        None
+        if recursion.noise is None
+        else (
+            jnp.zeros((size, count, outputs, outputs * len(recursion.noise)), dtype),
+            jnp.zeros((size, len(recursion.noise)), dtype),
+        ),
     )
 
 
@@ -256,11 +278,30 @@ def modewise_step(
     by_noise = _outer(update.noise) * identity[None, None, None]
     mean = product(update.transition, moments.mean.reshape(size, -1)).reshape(moments.mean.shape)
     unseen = product(product(update.transition, moments.unseen), update.transition.T)
+    unseen_noise, coming = update.noise[:, None] * update.noise[None], moments.noise
+    if (drawn := update.drawn_noise) is not None and coming is not None:
+        own = drawn.covariance[drawn.place]
+        by_noise, unseen_noise = own * by_noise, own * unseen_noise
+        seen = product(step, coming[0].swapaxes(0, 1).reshape(len(pull), size * outputs, -1))
+        seen = seen.reshape(len(pull), size, outputs, -1).swapaxes(0, 1)
+        hidden = product(update.transition, coming[1])
+        with_own = seen.reshape(*seen.shape[:3], outputs, -1)[..., drawn.place]
+        added = update.noise[:, None, None, None, None] * jnp.swapaxes(with_own, 2, 3)[None]
+        by_noise += added + jnp.swapaxes(jnp.swapaxes(added, 0, 1), 3, 4)
+        added = update.noise[:, None] * hidden[None, :, drawn.place]
+        unseen_noise += added + added.T
+        fresh = identity[:, :, None] * drawn.covariance[None, None]
+        fresh = fresh.reshape(1, 1, outputs, -1)
+        coming = (
+            seen + update.noise[:, None, None, None] * fresh,
+            hidden + update.noise[:, None] * drawn.covariance[None],
+        )
     return ModeMoments(
         mean + update.gradient[:, None, None] * pull[None],
         after + by_draw + by_noise,
-        unseen + update.noise[:, None] * update.noise[None],
+        unseen + unseen_noise,
         moments.clipped + jnp.mean(slopes.clipped),
+        coming,
     )
 
 

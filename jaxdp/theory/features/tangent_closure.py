@@ -224,7 +224,7 @@ class _Run:
 def _of_one_output(modes, recursion: LinearRecursion, limits, at_record, longest, rank: int):
     """Risk, observables and moments of the weights at the records, for one output."""
     dtype, place = float_dtype(modes, recursion, limits), recursion.output
-    closure = Closure(modes, limits.astype(dtype), rank)
+    closure = Closure(modes, limits.astype(dtype), recursion.rank(rank))
     readout = Readout(closure, place)
 
     def step(moments, index):
@@ -237,7 +237,7 @@ def _of_one_output(modes, recursion: LinearRecursion, limits, at_record, longest
         law = jnp.sum(mean**2), excess, unseen, moments.mean[0]
         return readout.risk(moments), found, law
 
-    start = closure.start(dtype, recursion.size)
+    start = closure.start(dtype, recursion.size, recursion.num_draws)
     return recorded_closure(step, start, read, at_record, longest)
 
 

@@ -116,8 +116,8 @@ def _weight_law(reading: WeightReading, left_out, with_responses: bool):
     if modes.outputs:
         start = modewise_start(modes, updates, dtype)
     else:
-        closure = Closure(modes, limits, DEFAULT_RANK)
-        start = closure.start(dtype, updates.size)
+        closure = Closure(modes, limits, updates.rank(DEFAULT_RANK))
+        start = closure.start(dtype, updates.size, updates.num_draws)
 
     def step(index, state):
         moments, responses = state
