@@ -25,8 +25,7 @@ from scipy.optimize import Bounds, minimize
 from jaxdp.core.checks import given_array, require_count, require_finite, require_shape
 
 _LEAST = 1e-3  # least entry of the diagonal, relative to a column of norm 1
-# Most steps of L-BFGS, the relative fall of the cost that ends them, and pairs it remembers.
-_MOST_STEPS, _ENOUGH, _PAIRS = 3000, 1e-10, 30
+_MOST_STEPS, _PAIRS = 3000, 30  # of L-BFGS: most steps, and pairs it remembers
 
 
 def weights_of_strategy(
@@ -118,6 +117,7 @@ def least_noise_strategy(rows: Any, num_bands: int, cycle: int) -> Float[np.ndar
         rows: matrix A, (r, T).
         num_bands: largest number of diagonals of C that are not zero; at most the cycle and T.
         cycle: number of batches in an epoch.
+        tolerance: relative fall of the cost in one step of the search that ends it.
 
     Returns:
         Lower triangular matrix with a positive diagonal, (T, T), in float64.
@@ -186,7 +186,7 @@ def least_noise_strategy(rows: Any, num_bands: int, cycle: int) -> Float[np.ndar
             "maxiter": _MOST_STEPS,
             "maxfun": 2 * _MOST_STEPS,
             "maxcor": _PAIRS,
-            "ftol": _ENOUGH,
+            "ftol": tolerance,
             "gtol": 1e-9,
         },
     )
