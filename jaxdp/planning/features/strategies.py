@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import lapack
+from scipy.linalg import solve_triangular
 from scipy.optimize import Bounds, minimize
 
 from jaxdp.core.checks import given_array, require_count, require_finite, require_shape
@@ -88,9 +88,6 @@ def rows_of(weights: Any, tolerance: float = 1e-10) -> Float[np.ndarray, "steps 
     Returns:
         The matrix A, (T, T), in float64.
 
-    Raises:
-        ValueError: the weights are not finite or not a square matrix.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.planning.features.strategies import rows_of
@@ -98,14 +95,14 @@ def rows_of(weights: Any, tolerance: float = 1e-10) -> Float[np.ndarray, "steps 
         >>> np.round(rows.T @ rows, 6).tolist()
         [[1.0, 1.0], [1.0, 1.0]]
     """
-    weights = _matrix("weights", weights)
-    require_shape("weights", weights, (len(weights), len(weights)))
     values, vectors = np.linalg.eigh(weights)
     raised = np.maximum(values, tolerance * max(values[-1], 0.0))
     return np.sqrt(raised)[:, None] * vectors.T
 
 
-def least_noise_strategy(rows: Any, num_bands: int, cycle: int) -> Float[np.ndarray, "steps steps"]:
+def least_noise_strategy(
+    rows: Any, num_bands: int, cycle: int, tolerance: float = 1e-9
+) -> Float[np.ndarray, "steps steps"]:
     r"""The banded strategy C with the least $\mathrm{tr}(A(C^\top C)^{-1}A^\top)$.
 
     The squared norms of the columns of each class t = g, g + cycle, ... sum to the number of these
@@ -131,7 +128,9 @@ def least_noise_strategy(rows: Any, num_bands: int, cycle: int) -> Float[np.ndar
         >>> least_noise_strategy(np.diag([3.0, 1.0]), 1, 1).diagonal().round(6).tolist()
         [1.224745, 0.707107]
     """
-    rows = _matrix("rows", rows)
+    rows = given_array("rows", rows).astype(float)
+    require_shape("rows", rows, (None, None))
+    require_finite("rows", rows)
     count = rows.shape[1]
     most = min(require_count("cycle", cycle), count)
     if require_count("num_bands", num_bands) > most:
@@ -166,8 +165,8 @@ def least_noise_strategy(rows: Any, num_bands: int, cycle: int) -> Float[np.ndar
 
     def cost_and_slope(free):
         strategy, norms = strategy_of(free)
-        back = lapack.dtrtrs(strategy, rows.T, lower=1, trans=1)[0]
-        there = lapack.dtrtrs(strategy, back, lower=1)[0]
+        back = solve_triangular(strategy, rows.T, trans=1, lower=True, check_finite=False)
+        there = solve_triangular(strategy, back, lower=True, check_finite=False)
         slope = np.where(inside, -2 * back @ there.T, 0.0)
         along = mean((slope * strategy).sum(axis=0))
         return (back**2).sum(), ((slope - along * strategy) / norms)[inside]
@@ -182,20 +181,7 @@ def least_noise_strategy(rows: Any, num_bands: int, cycle: int) -> Float[np.ndar
         jac=True,
         method="L-BFGS-B",
         bounds=Bounds(least, np.inf),  # pyright: ignore[reportArgumentType]
-        options={
-            "maxiter": _MOST_STEPS,
-            "maxfun": 2 * _MOST_STEPS,
-            "maxcor": _PAIRS,
-            "ftol": tolerance,
-            "gtol": 1e-9,
-        },
+        options={"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "maxcor": _PAIRS}
+        | {"ftol": tolerance, "gtol": 1e-9},
     )
     return strategy_of(found.x)[0]
-
-
-def _matrix(name: str, value: Any) -> np.ndarray:
-    """A finite matrix in float64."""
-    value = given_array(name, value).astype(float)
-    require_shape(name, value, (None, None))
-    require_finite(name, value)
-    return value
