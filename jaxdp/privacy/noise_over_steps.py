@@ -112,6 +112,15 @@ class AbstractNoiseOverSteps(AbstractDescription):
         return self.ratios.shape[1] + 1
 
     @property
+    def strategy(self) -> Float[np.ndarray, "steps steps"]:
+        """The strategy C, as rounded."""
+        stds, ratios = host_array("stds", self.stds), host_array("ratios", self.ratios)
+        found = np.diag(1 / stds)
+        for back in range(1, self.num_bands):
+            np.fill_diagonal(found[back:], ratios[back:, back - 1] / stds[back:])
+        return found
+
+    @property
     def is_valid(self) -> Bool[Any, ""]:
         """Whether traced numbers are in the ranges required of concrete ones."""
         stds = jnp.asarray(self.stds)
@@ -266,11 +275,6 @@ class ScheduledNoise(AbstractNoiseOverSteps):
     def ratios(self):
         return np.zeros((len(self.weights), 0))
 
-    @property
-    def strategy(self) -> Float[np.ndarray, "steps steps"]:
-        """The strategy C, a diagonal matrix."""
-        return np.diag(self.weights**0.5)
-
 
 class BandedNoise(AbstractNoiseOverSteps):
     r"""Noise that takes back a part of the noise of the last steps, for several epochs.
@@ -333,14 +337,6 @@ class BandedNoise(AbstractNoiseOverSteps):
     @property
     def ratios(self):
         return self._ratios
-
-    @property
-    def strategy(self) -> Float[np.ndarray, "steps steps"]:
-        """The strategy C, as rounded."""
-        found = np.diag(1 / self.stds)
-        for back in range(1, self.num_bands):
-            np.fill_diagonal(found[back:], self.ratios[back:, back - 1] / self.stds[back:])
-        return found
 
 
 def _numbers(name: str, value: Any, ndim: int) -> Float[np.ndarray, "*shape"]:

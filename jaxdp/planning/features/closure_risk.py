@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import math
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -22,6 +23,7 @@ from jaxdp.algorithms.transformations.linear_state import linear_state
 from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.core.arrays import as_wide_float, float_dtype, in_types_of
 from jaxdp.losses.linear_model import slope_limits
+from jaxdp.planning.features.search import Point
 from jaxdp.theory.features.adam_closure import LARGEST, AdamUpdates, adam_step, start_of_adam
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion, of_batches, with_epochs
@@ -32,6 +34,9 @@ from jaxdp.theory.features.stability import growth
 _RANK = 0  # number of modes whose covariances are kept in the search
 _BELOW, _ABOVE, _RATES = -6.0, 3.0, 64  # decades around the stability limit, rates of two grids
 _MOST_ROWS = 2**12  # most training rows in a search of softmax losses
+# Least learning rate over the largest, and bounds of the clip norm over a gradient's norm.
+_LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
+_LITTLE_CLIPPED = 0.55  # with a smaller share of clipped rows the limit without clipping holds
 _MARGIN = 0.98  # used share of a limit, next to which the closure is least accurate
 
 
@@ -130,6 +135,8 @@ class LinearRisk(AbstractClosureRisk):
     num_read: int = eqx.field(static=True)  # steps whose matrices are read: 1 if equal, else T
     epoch_steps: int = eqx.field(static=True)  # batches that partition the rows; 1 without epochs
     criterion: str = eqx.field(static=True, default="loss")  # "loss" or "accuracy"
+    is_kept: bool = eqx.field(static=True, default=False)  # the same batches in every epoch
+    noise: Float[Array, "steps steps"] | None = None  # covariance over the steps; None: identity
 
     def recursion(
         self, rate: Float[Array, ""], clip_norm: Float[Array, ""], draw: Draw
@@ -140,6 +147,9 @@ class LinearRisk(AbstractClosureRisk):
             state = with_average(state, self.average)
         noise = draw.noise * clip_norm
         found = of_batches(state, noise, own=draw.own, joint=draw.joint)
+        found = dataclasses.replace(found, noise=self.noise)
+        if self.is_kept:
+            return dataclasses.replace(found, kept=self.epoch_steps)
         return with_epochs(found, self.num_read, self.epoch_steps)
 
     def final(self, rate, clip_norm, draw, num_steps):
@@ -190,10 +200,13 @@ def closure_risk(
         return [AdamRisk(modes, algorithms[0].optimiser, criterion)] * len(algorithms)
     risks: list[AbstractClosureRisk] = []
     for one in algorithms:
-        epoch_steps = one.sampler.inclusion_moments.epoch_steps or 1
-        is_constant = linear_state_of(one).is_constant and epoch_steps == 1
+        drawn = one.sampler.inclusion_moments
+        epoch_steps = drawn.epoch_steps or 1
+        is_kept = drawn.is_kept and epoch_steps > 1
+        is_constant = linear_state_of(one).is_constant and (is_kept or epoch_steps == 1)
         num_read = 1 if is_constant else int(one.num_steps)
         parts = {"average": one.average, "num_read": num_read, "epoch_steps": epoch_steps}
+        parts["is_kept"] = is_kept
         risks.append(LinearRisk(modes, optimiser=one.optimiser, criterion=criterion, **parts))
     return risks
 
@@ -210,6 +223,20 @@ class StableRates(NamedTuple):
 
     clipped: float  # if most rows are clipped, which limits the effect of the batches' draw
     unclipped: float  # otherwise
+
+    def bounds(self, norm: float, highest: float) -> dict[str, tuple[float, float]]:
+        """Bounds of a search for rates up to the highest, and clip norms around one."""
+        rates = math.log(_LEAST_RATE * max(self)), math.log(highest)
+        low, high = (math.log(factor * norm) for factor in _CLIP_NORMS)
+        return {"log_rates": rates, "log_clip_norms": (low, high)}
+
+    def point(self, place: Any, value: float, clipped: float) -> Point:
+        """A point with its value, and whether it is within the limits."""
+        log_rate, log_clip_norm = place
+        rate = math.exp(log_rate)
+        is_stable = rate <= self.unclipped * (1 + 1e-6)
+        is_stable |= rate <= self.clipped * (1 + 1e-6) and clipped > _LITTLE_CLIPPED
+        return Point(log_rate, log_clip_norm, value, is_stable)
 
 
 def stable_rates(risk: LinearRisk, draw: Draw) -> StableRates:

@@ -29,6 +29,7 @@ from jaxdp.planning.features.closure_risk import (
     closure_risk,
     stable_rates,
 )
+from jaxdp.planning.features.correlated_training import Correlated, CorrelatedSearch
 from jaxdp.planning.features.search import (
     Evaluation,
     Point,
@@ -37,9 +38,18 @@ from jaxdp.planning.features.search import (
     best_point,
     grid,
 )
-from jaxdp.planning.features.training_plan import Cell, TrainingPlan, best_cell
+from jaxdp.planning.features.training_plan import (
+    BANDS,
+    INDEPENDENT,
+    SCHEDULE,
+    Cell,
+    TrainingPlan,
+    best_cell,
+)
 from jaxdp.privacy.accounting import cost_of
 from jaxdp.privacy.batches.base import AbstractSampler
+from jaxdp.privacy.batches.poisson import PoissonSampler
+from jaxdp.privacy.batches.unamplified import FixedOrder
 from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP
 from jaxdp.privacy.calibration import multiplier_for
 from jaxdp.problems.rows.features import AbstractFeatureProblem
@@ -50,9 +60,6 @@ from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_mode
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
 from jaxdp.theory.features.tangent_closure import TangentClosure
 
-# Least learning rate over the largest, and bounds of the clip norm over a gradient's norm.
-_LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
-_LITTLE_CLIPPED = 0.55  # with a smaller share of clipped rows the limit without clipping holds
 _DIGITS = 4
 _LIKE_LENGTHS = 4  # a search starts from a cell with up to this factor fewer steps
 # Half sides of squares in a cell's first search, after fewer steps, and in the best cells' last.
@@ -61,6 +68,7 @@ _FEW_RECORDS = 10
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
 _NEAR = 0.99  # share of the largest rate from which a cell counts as at the limit
 _MOST_STEPS = 2**31 - 1
+_CORRELATED = "correlated"
 _A_RATE = 0.1  # placeholder, with which the optimiser is read before the search
 
 
@@ -81,10 +89,12 @@ def plan_training(
     average: AbstractAverage | None,
     sampler: Any,
     criterion: Any,
+    noise: Any = INDEPENDENT,
     told: Callable[[float], None],
 ) -> TrainingPlan:
     """The plan for fixed rows, as `jaxdp.plan` asks; calls `told` with the share done."""
     _require_criterion(problem, criterion)
+    _require_noise(problem, noise, sampler)
     cells = _drafts(problem, num_steps, sampling_rate, optimiser, average, sampler)
     is_linear = all([_is_linear(problem, draft) for draft in cells.values()])
     lengths = [length for length, _ in cells]
@@ -94,6 +104,8 @@ def plan_training(
         algorithms[place] = draft.replace(noise_multiplier=multiplier)
     searches = 2 if isinstance(problem, Linearised) else 1
     # Steps searched so far and in all, with extra for the best cells and the last prediction.
+    if noise == _CORRELATED:
+        searches += 4
     done, whole = 0, searches * sum(lengths) + 3 * max(lengths)
 
     def advance(length: int) -> None:
@@ -119,12 +131,66 @@ def plan_training(
         _, near = planned(TangentClosure().modes(problem))
         table, algorithm = planned(TangentClosure().modes(problem, near))
     else:
-        table, algorithm = planned((kernel_modes if is_linear else explicit_modes)(problem))
+        modes = (kernel_modes if is_linear else explicit_modes)(problem)
+        table, algorithm = planned(modes)
+        if noise == _CORRELATED:
+            if not is_linear:
+                raise NotCoveredError(
+                    'noise="correlated" is planned for linear optimisers, such as optax.sgd'
+                )
+            others = _correlated(modes, table, algorithms, budget, criterion, advance)
+            table += tuple(others)
+            algorithm = others.get(best_cell(table), algorithm)
     predicted = predicted_as_planned(problem, algorithm)
     epsilon, delta = (float(number) for number in budget.stated)
     if not isinstance(budget, ApproximateDP):
         epsilon = float(cost_of(algorithm.release(), delta).epsilon)
     return TrainingPlan(algorithm, predicted, table, epsilon, delta, budget)
+
+
+def _correlated(
+    modes: KernelModes,
+    table: tuple[Cell, ...],
+    algorithms: dict[tuple[int, float], PrivateOptimiser],
+    budget: AbstractBudget,
+    criterion: str,
+    advance: Callable[[int], None],
+) -> dict[Cell, PrivateOptimiser]:
+    """The best noise over the steps of every cell, in a fixed order of the batches."""
+    searches: dict[tuple[int, int], tuple[CorrelatedSearch, PrivateOptimiser]] = {}
+    found: dict[tuple[int, int], Correlated] = {}
+    for cell in table:
+        independent = algorithms[cell.num_steps, cell.sampling_rate]
+        sampler = FixedOrder.of_share(modes.num_train, cell.sampling_rate)
+        place = cell.num_steps, sampler.num_batches
+        if place in searches or not math.isfinite(cell.risk):
+            continue
+        multiplier = multiplier_for(budget, sampler, cell.num_steps)
+        ours = independent.replace(sampler=sampler, noise_multiplier=multiplier)
+        risks = closure_risk(modes, [independent, ours], is_linear=True, criterion=criterion)
+        search = CorrelatedSearch(risks[0], risks[1], independent, ours)
+        logs = math.log(cell.learning_rate), math.log(cell.clip_norm)
+        first = search.first(Point(*logs, cell.risk, True), _gradient_norm(risks[1]))
+        searches[place] = search, ours
+        if first is not None:
+            found[place] = first
+        advance(2 * cell.num_steps)
+    near = sorted(found, key=lambda place: found[place].point.risk)[:2]
+    cells = {}
+    for place, one in found.items():
+        search, ours = searches[place]
+        if place in near:
+            one = search.improved(one)
+            advance(2 * place[0])
+        one = search.finished(one, *(math.log(_shortened(log)) for log in one.point[:2]))
+        rate, clip_norm = (_shortened(log) for log in one.point[:2])
+        kind = SCHEDULE if place[1] == 1 else BANDS
+        cell = _cell(
+            ours, 1 / place[1], _Found(one.point, max(search.limits)), is_polished=place in near
+        )
+        chosen = {"learning_rate": rate, "clip_norm": clip_norm, "noise": one.noise()}
+        cells[cell._replace(noise=kind)] = ours.replace(**chosen)
+    return cells
 
 
 def predicted_as_planned(
@@ -197,12 +263,9 @@ def _searched(
         starts = [(earlier[0] - one, earlier[1] + one - _FALLS[-1]) for one in _FALLS]
     if is_last and earlier is not None:
         starts, widths = [earlier[:2]], _LAST_SQUARES
-    low, high = (math.log(factor * norm) for factor in _CLIP_NORMS)
-    lowest = math.log(_LEAST_RATE * largest)
 
     def within(highest: float, starts: list[tuple[float, float]]) -> Point | None:
-        rates = lowest, math.log(highest)
-        bounds = {"log_rates": rates, "log_clip_norms": (low, high)}
+        bounds = limits.bounds(norm, highest)
         if by_values:
             return best_of_values(evaluate, starts, widths=widths, **bounds)
         return best_point(evaluate, starts, **bounds)
@@ -246,21 +309,13 @@ def _gradient_norm(risk: AbstractClosureRisk) -> float:
 
 def _evaluation(risk: AbstractClosureRisk, draw, length, limits, place) -> Evaluation:
     value, gradient, clipped = risk.value_and_gradient(jnp.asarray(place), draw, length)
-    point = _point(place, float(value), float(clipped), limits)
+    point = limits.point(place, float(value), float(clipped))
     return Evaluation(point, np.asarray(gradient, np.float64))
 
 
 def _value(risk: AbstractClosureRisk, draw, length, limits, place) -> Point:
     value, clipped = risk.value(jnp.asarray(place), draw, length)
-    return _point(place, float(value), float(clipped), limits)
-
-
-def _point(place: Any, value: float, clipped: float, limits: StableRates) -> Point:
-    log_rate, log_clip_norm = place
-    rate = math.exp(log_rate)
-    is_stable = rate <= limits.unclipped * (1 + 1e-6)
-    is_stable |= rate <= limits.clipped * (1 + 1e-6) and clipped > _LITTLE_CLIPPED
-    return Point(log_rate, log_clip_norm, value, is_stable)
+    return limits.point(place, float(value), float(clipped))
 
 
 def _shortened(logarithm: float) -> float:
@@ -337,6 +392,21 @@ def _require_criterion(problem: AbstractFeatureProblem | Linearised, criterion: 
     if criterion == "accuracy" and problem.loss.class_labels is None:
         came = type(problem.loss).__name__
         raise ValueError(f'expected a loss of classes for criterion "accuracy", got {came}')
+
+
+def _require_noise(problem: Any, noise: Any, sampler: Any) -> None:
+    """Raise unless noise is "independent", or "correlated" for features on fixed rows."""
+    if noise not in (INDEPENDENT, _CORRELATED):
+        raise ValueError(f'expected noise "independent" or "correlated", got {described(noise)}')
+    if noise == INDEPENDENT:
+        return
+    if isinstance(problem, Linearised):
+        raise NotCoveredError('noise="correlated" is planned for features on fixed rows only')
+    if sampler is not PoissonSampler:
+        raise ValueError(
+            'expected no sampler with noise="correlated", which compares Poisson batches with '
+            f"batches in a fixed order, got {described(sampler)}"
+        )
 
 
 def _require_use_of_the_rate(draft: PrivateOptimiser) -> None:

@@ -31,6 +31,11 @@ _LIMITED = "*: the largest rate at which the prediction is valid; a larger one m
 _COARSE = "~: searched coarsely, as it was not among the best; its risk may be percents too high"
 
 
+INDEPENDENT, SCHEDULE, BANDS = "independent", "schedule", "bands"
+_IN_WORDS = {SCHEDULE: "a schedule with full batches", BANDS: "bands with batches in a fixed order"}
+_ENOUGH_GAIN = 0.98  # share of the risk of independent noise that other noise has to reach
+
+
 class Cell(NamedTuple):
     """The best settings found for one number of steps and one sampling rate."""
 
@@ -45,11 +50,30 @@ class Cell(NamedTuple):
     adjacency: str
     is_at_limit: bool  # the learning rate is the largest valid one: a larger one may be better
     is_polished: bool = True  # the search was finished; else the risk may be percents too high
+    # "independent" noise with Poisson batches, a "schedule" with full batches, or "bands" with
+    # batches in a fixed order.
+    noise: str = INDEPENDENT
 
 
 def best_cell(table: tuple[Cell, ...]) -> Cell:
-    """The cell of least risk among those with a finished search."""
-    return min(table, key=lambda cell: (not cell.is_polished, cell.risk))
+    """The cell of least risk among those with a finished search.
+
+    Independent noise is kept unless other noise has a risk that is at least 2 % lower.
+    """
+    by_noise = [
+        min(cells, key=lambda cell: (not cell.is_polished, cell.risk))
+        for cells in _by_noise(table)
+        if cells
+    ]
+    return min(
+        by_noise, key=lambda cell: cell.risk / (1 if cell.noise == INDEPENDENT else _ENOUGH_GAIN)
+    )
+
+
+def _by_noise(table: tuple[Cell, ...]) -> tuple[list[Cell], list[Cell]]:
+    """The cells of independent noise, and the others."""
+    ours = [cell for cell in table if cell.noise == INDEPENDENT]
+    return ours, [cell for cell in table if cell.noise != INDEPENDENT]
 
 
 class TrainingPlan(AbstractExplained, eqx.Module):
@@ -93,6 +117,22 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         return best_cell(self.table)
 
     @property
+    def about_noise(self) -> str:
+        """Which noise wins and by how much, in a sentence; empty if one kind was planned."""
+        ours, others = _by_noise(self.table)
+        if not others:
+            return ""
+        other = best_cell(tuple(others))
+        gain = 1 - other.risk / best_cell(tuple(ours)).risk
+        found = f"{_IN_WORDS[other.noise]}: a risk of {other.risk:.4g}, "
+        found += f"{abs(gain):.1%} {'below' if gain >= 0 else 'above'} that of independent noise"
+        if self.chosen.noise == INDEPENDENT:
+            return (
+                f"independent noise is kept, which others do not beat by 2 %; the best is {found}"
+            )
+        return f"the noise that wins is {found}"
+
+    @property
     def line(self) -> str:
         """The algorithm as a line of Python, for `import functools, jaxdp, optax`."""
         one, sampler = self.algorithm, self.algorithm.sampler
@@ -105,14 +145,19 @@ class TrainingPlan(AbstractExplained, eqx.Module):
             f"num_steps={one.num_steps}",
             f"sampler=jaxdp.privacy.{sampler!r}",
         ]
+        if one.noise is not None:
+            parts.append("noise=plan.algorithm.noise")
         if one.average is not None:
             parts.append(f"average={_average(one.average)}")
         return f"jaxdp.PrivateOptimiser.calibrated({', '.join(parts)})"
 
     def __str__(self):
         head = ["steps", "sampling rate", "noise multiplier", "learning rate", "clip norm", "risk"]
+        has_kinds = any(cell.noise != INDEPENDENT for cell in self.table)
+        head = ["noise"] * has_kinds + head
         rows = [
             [
+                *([cell.noise] * has_kinds),
                 f"{cell.num_steps}",
                 f"{cell.sampling_rate:g}",
                 f"{cell.noise_multiplier:.4g}",
@@ -137,6 +182,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
             *lines,
             *([_LIMITED] if any(cell.is_at_limit for cell in self.table) else []),
             *([] if all(cell.is_polished for cell in self.table) else [_COARSE]),
+            *([f"Noise: {self.about_noise}."] if has_kinds else []),
             f"chosen (<): predicted loss {final:.5g} by the {self.predicted.label}",
             self.line,
             *(f"Note: {sentence}." for sentence in self.assumptions),
@@ -154,7 +200,8 @@ class TrainingPlan(AbstractExplained, eqx.Module):
     def _explanation(self):
         rows = tuple(
             Row(
-                f"{cell.num_steps} steps at sampling rate {cell.sampling_rate:g}",
+                f"{cell.num_steps} steps at sampling rate {cell.sampling_rate:g}"
+                + f", {cell.noise}" * (cell.noise != INDEPENDENT),
                 f"risk {cell.risk:.5g}",
                 f"learning rate {cell.learning_rate:.4g}, clip norm {cell.clip_norm:.4g}, noise "
                 f"multiplier {cell.noise_multiplier:.4g}{' (chosen)' * (cell == self.chosen)}",
@@ -164,7 +211,8 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         budget = f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}"
         title = f"{LOOKED_AT} Plan for {budget}"
         limited = (_LIMITED.removeprefix("*: "),) * any(cell.is_at_limit for cell in self.table)
-        return Explanation(title, rows, (self.line, *limited, *self.assumptions))
+        about = (self.about_noise,) * bool(self.about_noise)
+        return Explanation(title, rows, (*about, self.line, *limited, *self.assumptions))
 
 
 def _factory(optimiser: Callable[..., Any]) -> str:

@@ -148,9 +148,9 @@ def with_strategy(
     recursion: LinearRecursion, strategy: Float[np.ndarray, "steps steps"]
 ) -> LinearRecursion:
     r"""The recursion with noise $C^{-1}\zeta$ over the steps, for a strategy C."""
-    inverse = scipy.linalg.solve_triangular(strategy, np.eye(len(strategy)), lower=True)
-    stds = np.diagonal(inverse)
-    if np.array_equal(inverse, np.diag(stds)):
+    covariance = covariance_of(strategy)
+    stds = np.sqrt(np.diagonal(covariance))
+    if np.count_nonzero(covariance) == len(stds):
         noise = recursion.updates.noise * as_wide_float(stds)[:, None]
 
         def each(part):
@@ -158,7 +158,13 @@ def with_strategy(
 
         updates = dataclasses.replace(jax.tree.map(each, recursion.updates), noise=noise)
         return dataclasses.replace(recursion, updates=updates)
-    return dataclasses.replace(recursion, noise=as_wide_float(inverse @ inverse.T))
+    return dataclasses.replace(recursion, noise=as_wide_float(covariance))
+
+
+def covariance_of(strategy: Float[np.ndarray, "steps steps"]) -> Float[np.ndarray, "steps steps"]:
+    r"""The covariance $C^{-1}C^{-\top}$ of the noise over the steps."""
+    inverse = scipy.linalg.solve_triangular(strategy, np.eye(len(strategy)), lower=True)
+    return inverse @ inverse.T
 
 
 def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> LinearRecursion:

@@ -24,6 +24,7 @@ from 128 fixed draws of the head: the standard deviation is sampled to 2 % or be
 test_everyday (against stored numbers) and test_everyday_agreement (against simulated runs).
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 

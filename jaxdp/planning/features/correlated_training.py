@@ -1,0 +1,168 @@
+r"""Plans of noise over the steps: the best strategy for each cell, with its rate and clip norm.
+
+The strategy of least noise depends on rate and clip norm, and they on it, so they are improved in
+turns. To first order in the covariance V of the noise over the steps the predicted risk R changes
+by $\mathrm{tr}(W\,\mathrm dV)$,
+
+$$ W = \sum_j\Bigl(h_j r_jr_j^\top + \sum_t p_{tj}\,g_{tj}g_{tj}^\top\Bigr), $$
+
+with $r_j$ and $g_{tj}$ the responses of mode j, at the end and before step t, to the noise of each
+step; $h_j$ the derivative of R in the final variance of mode j; and $p_{tj}$ that in its variance
+before step t as the clipped slopes of this step see it. This price of the noise on the way is
+decisive: strategies for the final variance alone have noise that cancels at the end and grows
+without limit before it, where clipping spoils the cancellation.
+
+Derived: here; test_correlated_training (the derivative by differences).
+"""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_wide_float, float_dtype, in_types_of
+from jaxdp.losses.linear_model import slope_limits
+from jaxdp.planning.features.closure_risk import Draw, LinearRisk, stable_rates
+from jaxdp.planning.features.search import Point, best_of_values
+from jaxdp.planning.features.strategies import (
+    least_noise_strategy,
+    rows_of,
+    weights_of_strategy,
+)
+from jaxdp.privacy.noise_over_steps import BandedNoise, ScheduledNoise
+from jaxdp.theory.features.closed_moments import Closure
+from jaxdp.theory.features.linear_recursion import covariance_of
+from jaxdp.theory.features.readout import Readout
+
+_MOST_BANDS = 64
+# Half sides of the squares in which rate and clip norm are searched, round by round.
+_ROUNDS = (0.7, 0.35), (0.35, 0.12), (0.12,)
+
+
+class Correlated(NamedTuple):
+    """A point of a cell, with the strategy that is best there."""
+
+    point: Point
+    strategy: Float[np.ndarray, "steps steps"]
+
+    def noise(self) -> ScheduledNoise | BandedNoise:
+        """The noise of the strategy."""
+        diagonal = np.diagonal(self.strategy)
+        if np.array_equal(self.strategy, np.diag(diagonal)):
+            return ScheduledNoise(diagonal**2)
+        return BandedNoise(self.strategy)
+
+
+class CorrelatedSearch:
+    """The search of a cell, from an algorithm with independent noise and one in a fixed order."""
+
+    def __init__(self, independent: Any, risk: Any, first, algorithm):
+        self.whole, self.whole_draw = risk, Draw.of(algorithm)
+        self.num_steps, self.cycle = int(algorithm.num_steps), algorithm.sampler.num_batches
+        self.num_bands = min(self.cycle, self.num_steps, _MOST_BANDS)
+        self.limits = stable_rates(risk, self.whole_draw)
+        self.risk, share = _fewer(risk)
+        self.draw = Draw.of(algorithm, share)
+        self.independent = _fewer(independent)[0], Draw.of(first, share)
+
+    def first(self, point: Point, norm: float) -> Correlated | None:
+        """A point near the best one with independent noise, at which the prices are taken.
+
+        `norm` is the size of a row's gradient.
+        """
+        if not max(self.limits) > 0:
+            return None
+        self.bounds = self.limits.bounds(norm, max(self.limits))
+        return self._round(*self.independent, point, 0)
+
+    def improved(self, found: Correlated) -> Correlated:
+        """A better point and strategy, or the same."""
+        for place in range(1, len(_ROUNDS)):
+            risk = self._with(self.risk, found.strategy)
+            other = self._round(risk, self.draw, found.point, place)
+            if other is None or other.point.risk >= found.point.risk:
+                break
+            found = other
+        return found
+
+    def finished(self, found: Correlated, log_rate: float, log_clip_norm: float) -> Correlated:
+        """The same strategy at rounded settings, with the risk on all rows."""
+        risk = self._with(self.whole, found.strategy)
+        return found._replace(point=self._value(risk, self.whole_draw, (log_rate, log_clip_norm)))
+
+    def _round(self, risk: LinearRisk, draw: Draw, start: Point, place: int) -> Correlated | None:
+        """The best strategy for prices at a point, and the best point near it with the strategy."""
+        weights = noise_weights(risk, draw, start, self.num_steps)
+        strategy = least_noise_strategy(rows_of(weights), self.num_bands, self.cycle)
+        value = functools.partial(self._value, self._with(self.risk, strategy), self.draw)
+        point = best_of_values(value, [start[:2]], widths=_ROUNDS[place], **self.bounds)
+        return None if point is None else Correlated(point, strategy)
+
+    def _with(self, risk: LinearRisk, strategy: np.ndarray) -> LinearRisk:
+        return dataclasses.replace(risk, noise=as_wide_float(covariance_of(strategy)))
+
+    def _value(self, risk: LinearRisk, draw: Draw, place) -> Point:
+        value, clipped = risk.value(jnp.asarray(place), draw, jnp.asarray(self.num_steps))
+        return self.limits.point(place, float(value), float(clipped))
+
+
+def _fewer(risk: LinearRisk) -> tuple[LinearRisk, float]:
+    return risk.on_fewer_rows() if risk.is_coarse else (risk, 1.0)
+
+
+def noise_weights(
+    risk: LinearRisk, draw: Draw, point: Point, num_steps: int
+) -> Float[np.ndarray, "steps steps"]:
+    """The derivative W of the predicted risk in the noise's covariance over the steps."""
+    place = jnp.asarray(point[:2])
+    found = _prices(risk, place, draw, num_steps)
+    prices, paces, final, transitions, gradient, injections = (
+        np.asarray(part, np.float64) for part in found
+    )
+    # The last mode is a coordinate that training never sees.
+    paces, prices = (np.pad(part, ((0, 0), (0, 1))) for part in (paces, prices))
+    moves = np.repeat(transitions[:, None], paces.shape[1], axis=1)
+    moves[..., 0] += gradient[:, None] * paces[:, :, None]
+    prices, final = np.maximum(prices, 0), np.maximum(final, 0)
+    rate, clip_norm = jnp.exp(place)
+    output = risk.recursion(rate, clip_norm, draw).output
+    return weights_of_strategy(moves, injections, prices, final, output)
+
+
+@eqx.filter_jit
+def _prices(risk: LinearRisk, place: Float[Array, "2"], draw: Draw, num_steps: int):
+    """Derivatives of the risk in variances, and the coefficients of all steps."""
+    rate, clip_norm = jnp.exp(place)
+    recursion = risk.recursion(rate, clip_norm, draw)
+    modes, dtype = risk.modes, float_dtype(risk.modes, recursion)
+    closure = Closure(modes, slope_limits(clip_norm, modes.feature_norms), 0)
+    readout = Readout(closure, recursion.output)
+    start = closure.start(dtype, recursion.size, recursion.num_draws)
+    updates = jax.vmap(recursion.at)(jnp.arange(num_steps))
+
+    def step(moments, given):
+        update, more = given
+        weights = moments.leading[0, 0], moments.others[0, 0] + more, moments.unseen[0, 0]
+        forces = closure.forces(moments.mean[0], *weights)
+        after, _ = closure.step_with(forces, moments, recursion, update)
+        return in_types_of(after, moments), forces.others
+
+    def final(more, at_end):
+        moments, paces = lax.scan(jax.checkpoint(step), start, (updates, more))
+        output = recursion.output
+        others = moments.others.at[output, output].add(at_end[:-1])
+        unseen = moments.unseen.at[output, output].add(at_end[-1])
+        moments = dataclasses.replace(moments, others=others, unseen=unseen)
+        value = readout.risk(moments) if risk.criterion == "loss" else readout.errors(moments)
+        return value, paces
+
+    count = len(modes.eigenvalues)
+    nothing = jnp.zeros((num_steps, count), dtype), jnp.zeros(count + 1, dtype)
+    (prices, at_end), paces = jax.grad(final, argnums=(0, 1), has_aux=True)(*nothing)
+    return prices, paces, at_end, updates.transition, updates.gradient, updates.noise
