@@ -94,7 +94,7 @@ def rows_of(weights: Any, tolerance: float = 1e-10) -> Float[np.ndarray, "steps 
 
 
 def least_noise_strategy(
-    rows: Any, num_bands: int, cycle: int, tolerance: float = 1e-9
+    rows: Any, num_bands: int, cycle: int, tolerance: float = 1e-7
 ) -> Float[np.ndarray, "steps steps"]:
     r"""The banded strategy C with the least $\mathrm{tr}(A(C^\top C)^{-1}A^\top)$.
 
