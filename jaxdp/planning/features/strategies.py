@@ -87,13 +87,6 @@ def rows_of(weights: Any, tolerance: float = 1e-10) -> Float[np.ndarray, "steps 
 
     Returns:
         The matrix A, (T, T), in float64.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.planning.features.strategies import rows_of
-        >>> rows = rows_of(np.ones((2, 2)))
-        >>> np.round(rows.T @ rows, 6).tolist()
-        [[1.0, 1.0], [1.0, 1.0]]
     """
     values, vectors = np.linalg.eigh(weights)
     raised = np.maximum(values, tolerance * max(values[-1], 0.0))
@@ -101,7 +94,7 @@ def rows_of(weights: Any, tolerance: float = 1e-10) -> Float[np.ndarray, "steps 
 
 
 def least_noise_strategy(
-    rows: Any, num_bands: int, cycle: int, tolerance: float = 1e-9
+    rows: Any, num_bands: int, cycle: int, tolerance: float = 1e-7
 ) -> Float[np.ndarray, "steps steps"]:
     r"""The banded strategy C with the least $\mathrm{tr}(A(C^\top C)^{-1}A^\top)$.
 

@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, Float
+from scipy.optimize import minimize
 
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.core.checks import given_array, require_host, require_kind
@@ -40,7 +41,7 @@ from jaxdp.theory.streams.volterra import DiscreteVolterra, path_of
 _MOST_SWEEPS, _ENOUGH = 30, 1e-10  # most sweeps, relative fall of the risk at their end
 # Most rounds of the fixed point, and the relative move of multipliers that ends them.
 _MOST_ROUNDS, _SAME = 2000, 1e-10
-_FLOOR = 1e-14  # least eigenvalue of the weights, relative to their trace
+_FLOOR = 1e-10  # least eigenvalue of the weights, relative to their trace: low rank is common
 
 
 def optimal_strategy(
@@ -101,7 +102,7 @@ def least_trace_strategy(weights: Float[np.ndarray, "steps steps"]) -> Float[np.
         return np.eye(count)
     # A step whose noise has no effect (a rate of 0) stays independent of the others.
     weights = weights / trace + _FLOOR * np.eye(count)
-    multipliers = np.sqrt(np.diag(weights))
+    multipliers = _best_multipliers(weights)
     for _ in range(_MOST_ROUNDS):
         root = _fourth_root_between(weights, multipliers)
         found = np.einsum("ij,ij->j", root, root)
@@ -114,6 +115,28 @@ def least_trace_strategy(weights: Float[np.ndarray, "steps steps"]) -> Float[np.
     strategy = np.asarray(np.linalg.qr(factor[:, ::-1], mode="r"))[::-1, ::-1]
     strategy = strategy * np.where(np.diag(strategy) < 0, -1, 1)[:, None]
     return np.tril(strategy / np.linalg.norm(strategy, axis=0)) + 0.0
+
+
+def _best_multipliers(weights: np.ndarray) -> np.ndarray:
+    r"""The v with the highest lower bound $(\mathrm{tr}(v^{1/2}Wv^{1/2})^{1/2})^2/\sum v$.
+
+    At low rank the fixed point alone is too slow. The bound is the dual problem's.
+    """
+
+    def negative_bound(logarithms):
+        shares = np.exp(logarithms - logarithms.max())
+        shares /= shares.sum()
+        root = _fourth_root_between(weights, shares)
+        found = np.einsum("ij,ij->j", root, root)
+        return -np.log(found.sum()), (shares - found / found.sum()) / 2
+
+    start = np.log(np.diag(weights)) / 2
+    options = {"maxiter": _MOST_ROUNDS, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-10}
+    found = minimize(negative_bound, start, jac=True, method="L-BFGS-B", options=options).x
+    # Multipliers of the fixed point have the sum of the square root's trace.
+    shares = np.exp(found - found.max())
+    root = _fourth_root_between(weights, shares / shares.sum())
+    return shares / shares.sum() * (root**2).sum() ** 2
 
 
 def _fourth_root_between(weights: np.ndarray, multipliers: np.ndarray) -> np.ndarray:

@@ -118,7 +118,9 @@ def test_gains_of_zero_below_zero_and_tiny_are_exact():
     np.testing.assert_allclose(found, dense.T @ (prices * dense), rtol=1e-12, atol=1e-300)
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(
+    "cell", [pytest.param(cell, marks=[pytest.mark.slow] * (cell[0] < 5)) for cell in CELLS]
+)
 def test_strategies_reach_the_costs_of_an_independent_optimiser(cell):
     cycle, (_, least, bound, unit, *_) = cell[1], CELLS[cell]
     final, way = _final_and_way(*cell)
@@ -141,7 +143,7 @@ def test_a_price_keeps_the_noise_on_the_way_small(cell):
     *_, least, on_the_way = CELLS[cell]
     final, way = _final_and_way(*cell)
     rows = rows_of(final.T @ final + 0.05 * way.T @ way, 1e-12)
-    strategy = least_noise_strategy(rows, cell[1], cell[1])
+    strategy = least_noise_strategy(rows, cell[1], cell[1], 1e-12)
     joint = _cost(final, strategy) + 0.05 * _cost(way, strategy)
     assert joint == pytest.approx(least + 0.05 * on_the_way, rel=1e-6)
     assert _cost(way, strategy) == pytest.approx(on_the_way, rel=1e-4)
@@ -168,7 +170,7 @@ def test_eigenvalues_left_out_would_be_exploited():
     values, vectors = np.linalg.eigh(weights)
     kept = values > 1e-2 * values[-1]
     truncated = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
-    strategies = [least_noise_strategy(rows, 8, 8) for rows in (rows_of(weights), truncated)]
+    strategies = [least_noise_strategy(rows, 8, 8, 1e-11) for rows in (rows_of(weights), truncated)]
     safe, exploited = [np.trace(np.linalg.solve(s.T @ s, weights)) for s in strategies]
     assert safe == pytest.approx(0.44522800800052875 + 0.05 * 1.188060317234524, rel=1e-6)
     assert exploited > 1.5 * safe
@@ -200,11 +202,15 @@ def test_the_least_trace_of_gradient_descent_is_near_its_lower_bound():
     strategy = least_trace_strategy(weights)
     _require_norms(strategy, 64)
     np.testing.assert_allclose(np.linalg.norm(strategy, axis=0), 1, rtol=1e-12)
-    # By duality no strategy is below (tr (v^1/2 W v^1/2)^1/2)^2 / sum v, for any v > 0.
-    rows, v = rows_of(weights, 0.0), np.sqrt(np.diag(weights))
-    for _ in range(200):
+    # By duality no strategy is below (tr (v^1/2 W v^1/2)^1/2)^2 / sum v, for any v > 0. At low
+    # rank the best C is singular: the strategy is the best for weights with a small floor.
+    floored = weights + 1e-10 * np.trace(weights) * np.eye(64)
+    gram = strategy.T @ strategy
+    v = np.diag(np.linalg.solve(gram, np.linalg.solve(gram, floored).T))
+    rows = rows_of(floored, 0.0)
+    for _ in range(50):
         _, sizes, basis = np.linalg.svd(rows * np.sqrt(v))
         bound = sizes.sum() ** 2 / v.sum()
         v = (sizes[:, None] * basis**2).sum(axis=0)
-    assert bound <= _cost(rows, strategy) < 1.05 * bound
-    assert 10 * bound < _cost(rows, np.eye(64))
+    assert bound <= _cost(rows, strategy) < (1 + 3e-6) * bound
+    assert _cost(rows_of(weights, 0.0), strategy) < bound < 0.1 * np.trace(weights)
