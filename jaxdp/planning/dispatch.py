@@ -125,8 +125,8 @@ def plan(
         criterion: "loss" of the test rows, or "accuracy" if labels are classes.
         noise: "independent" (default), or "correlated" to compare independent noise, cell by cell,
             with noise over the steps in a fixed order of the batches: `ScheduledNoise` at sampling
-            rate 1, `BandedNoise` below. The plan keeps independent noise unless another has a risk
-            that is at least 2 % lower, and says so. For features on fixed rows and linear
+            rate 1, `BandedNoise` below. The plan keeps independent noise unless another saves 2 %
+            of what privacy adds to the risk, and says so. For features on fixed rows and linear
             optimisers; it takes several times as long.
         progress: True for a bar, False for none, None for one in a terminal or a notebook; or a
             function that is called with the share done.

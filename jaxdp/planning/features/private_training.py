@@ -29,7 +29,11 @@ from jaxdp.planning.features.closure_risk import (
     closure_risk,
     stable_rates,
 )
-from jaxdp.planning.features.correlated_training import Correlated, CorrelatedSearch
+from jaxdp.planning.features.correlated_training import (
+    Correlated,
+    CorrelatedSearch,
+    risk_without_privacy,
+)
 from jaxdp.planning.features.search import (
     Evaluation,
     Point,
@@ -108,6 +112,8 @@ def plan_training(
         searches += 4
     done, whole = 0, searches * sum(lengths) + 3 * max(lengths)
 
+    floor = 0.0
+
     def advance(length: int) -> None:
         nonlocal done
         done += length
@@ -140,12 +146,13 @@ def plan_training(
                 )
             others = _correlated(modes, table, algorithms, budget, criterion, advance)
             table += tuple(others)
-            algorithm = others.get(best_cell(table), algorithm)
+            floor = risk_without_privacy(modes, criterion)
+            algorithm = others.get(best_cell(table, floor), algorithm)
     predicted = predicted_as_planned(problem, algorithm)
     epsilon, delta = (float(number) for number in budget.stated)
     if not isinstance(budget, ApproximateDP):
         epsilon = float(cost_of(algorithm.release(), delta).epsilon)
-    return TrainingPlan(algorithm, predicted, table, epsilon, delta, budget)
+    return TrainingPlan(algorithm, predicted, table, epsilon, delta, budget, floor)
 
 
 def _correlated(

@@ -32,8 +32,11 @@ _COARSE = "~: searched coarsely, as it was not among the best; its risk may be p
 
 
 INDEPENDENT, SCHEDULE, BANDS = "independent", "schedule", "bands"
-_IN_WORDS = {SCHEDULE: "a schedule with full batches", BANDS: "bands with batches in a fixed order"}
-_ENOUGH_GAIN = 0.98  # share of the risk of independent noise that other noise has to reach
+_IN_WORDS = {
+    SCHEDULE: "full batches with a noise schedule",
+    BANDS: "batches in a fixed order with banded noise",
+}
+_ENOUGH_GAIN = 0.02  # share of what privacy adds to the risk that other noise has to save
 
 
 class Cell(NamedTuple):
@@ -55,25 +58,32 @@ class Cell(NamedTuple):
     noise: str = INDEPENDENT
 
 
-def best_cell(table: tuple[Cell, ...]) -> Cell:
+def best_cell(table: tuple[Cell, ...], floor: float = 0.0) -> Cell:
     """The cell of least risk among those with a finished search.
 
-    Independent noise is kept unless other noise has a risk that is at least 2 % lower.
+    Independent noise is kept unless other noise adds at least 2 % less to the risk `floor`, that
+    without privacy.
     """
-    by_noise = [
-        min(cells, key=lambda cell: (not cell.is_polished, cell.risk))
-        for cells in _by_noise(table)
-        if cells
-    ]
-    return min(
-        by_noise, key=lambda cell: cell.risk / (1 if cell.noise == INDEPENDENT else _ENOUGH_GAIN)
-    )
+    best, others = _best_by_noise(table)
+    if others is None or _gain(best, others, floor) < _ENOUGH_GAIN:
+        return best
+    return others
 
 
-def _by_noise(table: tuple[Cell, ...]) -> tuple[list[Cell], list[Cell]]:
-    """The cells of independent noise, and the others."""
-    ours = [cell for cell in table if cell.noise == INDEPENDENT]
-    return ours, [cell for cell in table if cell.noise != INDEPENDENT]
+def _best_by_noise(table: tuple[Cell, ...]) -> tuple[Cell, Cell | None]:
+    """The best cell with independent noise, and the best one with other noise, if any."""
+    found = []
+    for is_independent in (True, False):
+        cells = [cell for cell in table if (cell.noise == INDEPENDENT) == is_independent]
+        best = min(cells, key=lambda cell: (not cell.is_polished, cell.risk), default=None)
+        found.append(best)
+    return found[0], found[1]
+
+
+def _gain(one: Cell, other: Cell, floor: float) -> float:
+    """The share of what privacy adds to a risk by which another cell adds less."""
+    added = one.risk - min(floor, one.risk, other.risk)
+    return (one.risk - other.risk) / added if added > 0 else 0.0
 
 
 class TrainingPlan(AbstractExplained, eqx.Module):
@@ -85,6 +95,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         table: all cells, by `num_steps`, then by `sampling_rate`.
         epsilon, delta: budget; for one of another kind the algorithm's epsilon at delta = 1e-6.
         budget: budget as an object.
+        floor: risk without clipping and noise, which a plan of correlated noise compares with.
 
     Example:
         >>> import jax, jaxdp
@@ -100,6 +111,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
     epsilon: float = eqx.field(static=True)
     delta: float = eqx.field(static=True)
     budget: AbstractBudget = eqx.field(static=True)
+    floor: float = eqx.field(static=True, default=0.0)
 
     @property
     def adjacency(self) -> str:
@@ -114,23 +126,23 @@ class TrainingPlan(AbstractExplained, eqx.Module):
     @property
     def chosen(self) -> Cell:
         """The cell of the algorithm."""
-        return best_cell(self.table)
+        return best_cell(self.table, self.floor)
 
     @property
     def about_noise(self) -> str:
         """Which noise wins and by how much, in a sentence; empty if one kind was planned."""
-        ours, others = _by_noise(self.table)
-        if not others:
+        best, other = _best_by_noise(self.table)
+        if other is None:
             return ""
-        other = best_cell(tuple(others))
-        gain = 1 - other.risk / best_cell(tuple(ours)).risk
-        found = f"{_IN_WORDS[other.noise]}: a risk of {other.risk:.4g}, "
-        found += f"{abs(gain):.1%} {'below' if gain >= 0 else 'above'} that of independent noise"
+        gain = _gain(best, other, self.floor)
+        found = (
+            f"{_IN_WORDS[other.noise]} give a risk of {other.risk:.4g} in place of {best.risk:.4g}: "
+            f"privacy adds {abs(gain):.1%} {'less' if gain >= 0 else 'more'} to the {self.floor:.4g} "
+            "without it"
+        )
         if self.chosen.noise == INDEPENDENT:
-            return (
-                f"independent noise is kept, which others do not beat by 2 %; the best is {found}"
-            )
-        return f"the noise that wins is {found}"
+            return f"independent noise is kept, as {found}, and at least 2 % less is asked"
+        return found
 
     @property
     def line(self) -> str:

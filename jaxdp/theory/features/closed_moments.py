@@ -172,9 +172,12 @@ class Closure(eqx.Module):
             given = batches, update, forces.others, update.sampling[:, None] * size[None], drawn
             batches, added = _with_drawn(*given)
             others = others + added
+        leading = carried.leading + noise.leading
+        # An update as written multiplies differences of the two sides, which rounding makes.
+        leading = (leading + _transposed(jnp.swapaxes(leading, 0, 1))) / 2
         after = Moments(
             carried.mean,
-            carried.leading + noise.leading,
+            leading,
             others,
             unseen,
             moments.clipped + forces.clipped,

@@ -224,8 +224,7 @@ def closure_of_outputs(modes: KernelModes, recursion: LinearRecursion, limits):
     dtype = float_dtype(modes, recursion, limits)
     outputs: int = modes.outputs[0]
     # Measures use all nodes, which dominating noise needs.
-    loss: Any = modes.loss
-    loss = loss.with_nodes(None)
+    loss: Any = dataclasses.replace(modes.loss, nodes_per_row=None)
     start = modewise_start(modes, recursion, dtype)
 
     def step(moments, index):
