@@ -33,8 +33,8 @@ better than a schedule, and for batches in a fixed order at most as many bands a
 epoch lose nothing (proof: theorems 1 and 2 below).
 
 **Optimal noise.** Let noise of covariance $V = s^2X^{-1}$ over the steps, $X = C^\top C$, cost
-$\mathrm{tr}(WV)$. Let $X^*$ have the least cost among those whose blocks of one record's batches are
-diagonal with a trace of at most 1, a convex problem. By stationarity the blocks of
+$\mathrm{tr}(WV)$. Let $X^*$ have the least cost among those X whose block of the batches of each
+record is diagonal with a trace of at most 1: a convex problem. By stationarity the blocks of
 $X^{*-1}WX^{*-1}$ are positive semidefinite matrices $y_gG_g$ with a constant diagonal $y_g$, and so
 for every X of sensitivity at most 1, $\mathrm{tr}(WX^{-1}) \ge \mathrm{tr}(WX^{*-1}) - \sum_g
 y_g(\langle G_g, X_{gg}\rangle - 1) \ge \mathrm{tr}(WX^{*-1})$. For full batches $X^*$ is diagonal
@@ -48,8 +48,11 @@ rounding, and keeps $n_t = y_t - v_t$. Let neighbours have the same releases. Th
 $-\delta_t$, where $|\delta_t| \le \Delta + \sqrt d\,u$ for d weights, and no other past noise
 differs: the centres of row r differ by at most $a_{r,r-t}|\delta_t|$, and for r > t by $\sqrt d\,u$
 more, as they are rounded down. (Kept noise is cut at $2^{42}$ units, which brings neighbours no
-further apart.) For E batches of a record that adds at most $\sqrt d\,u/\Delta$ of $\mu$, and
-$2^{-29}\sqrt{E(b - 1)d}$. `CertifiedNoise` widens the noise for both.
+further apart, and so does a limit of $2^{62}$ on centres.) For E batches of a record, rounding adds
+at most $\sqrt d\,u/\Delta$ of $\mu$ and $2^{-29}\sqrt{E(b - 1)d}$ by Minkowski's inequality. For
+the first steps of a run alone, the second is also at most $\sqrt{E(b - 1)d}$ times $u\sqrt{x}/s$,
+with x the mean of the $x_t$ of the record that has the most: rows t + i of the batches t of one
+record are batches of another. `CertifiedNoise` widens the noise for both.
 
 Source: Denisov, McMahan, Rush, Smith and Thakurta (2022), arXiv 2202.08312 (one participation);
 Choquette-Choo et al. (2023), arXiv 2306.08153 (bands and several participations, norms of 1). The
@@ -70,6 +73,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from jaxdp.core.checks import (
     NotCoveredError,
     host_array,
+    require_count,
     require_finite,
     require_kind,
     require_shape,
@@ -83,6 +87,8 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 _RATIO_BITS, _LARGEST_RATIO, _MOST_BANDS = 20, 2.0**10, 2**10
 # Kept noise is two whole numbers of 32 bits, and at most 2^42 units.
 _LOW_BITS, _LARGEST_KEPT = 20, 2**42
+# The noise of no step is so much larger or smaller than s.
+_LARGEST_SIZE = 2.0**30
 _SOURCE = "None for simulated noise, or a jaxdp.privacy.SecretNoise()"
 
 
@@ -101,6 +107,15 @@ class AbstractNoiseOverSteps(AbstractDescription):
     def ratios(self) -> Float[Any, "steps past"]:
         """a, the share of each earlier noise that a step takes back, the latest first."""
 
+    def _argument(self, name):
+        """The argument that `replace` passes on; a secret seed is refused."""
+        if name == "source" and self.source is not None and not self.source.is_reusable:
+            raise ValueError(
+                "expected source= in replace: this noise's secret seed is for one run. Give "
+                "SecretNoise() or another seed"
+            )
+        return getattr(self, name)
+
     @property
     def num_steps(self) -> int:
         """The number of steps T."""
@@ -115,12 +130,14 @@ class AbstractNoiseOverSteps(AbstractDescription):
     def is_valid(self) -> Bool[Any, ""]:
         """Whether traced numbers are in the ranges required of concrete ones."""
         stds = jnp.asarray(self.stds)
-        is_positive = jnp.all((stds > 0) & (stds < jnp.inf))
-        return is_positive & jnp.all(jnp.abs(jnp.asarray(self.ratios)) <= _LARGEST_RATIO)
+        are_sizes = jnp.all((stds >= 1 / _LARGEST_SIZE) & (stds <= _LARGEST_SIZE))
+        return are_sizes & jnp.all(jnp.abs(jnp.asarray(self.ratios)) <= _LARGEST_RATIO)
 
     def squares(self, num_steps: int) -> Float[np.ndarray, " steps"]:
         """The squared norms x of the first columns of C, over their first `num_steps` rows."""
-        stds, ratios = host_array("stds", self.stds), host_array("ratios", self.ratios)
+        if require_count("num_steps", num_steps) > self.num_steps:
+            raise ValueError(f"expected num_steps <= {self.num_steps}, got {num_steps}")
+        stds, ratios = host_array("stds", self.stds), _in_units(self.ratios) * 2.0**-_RATIO_BITS
         found = stds[:num_steps] ** -2.0
         for back in range(1, min(self.num_bands, num_steps)):
             found[:-back] += (ratios[back:num_steps, back - 1] / stds[back:num_steps]) ** 2
@@ -172,8 +189,8 @@ class AbstractNoiseOverSteps(AbstractDescription):
 
     def require_past(self, past: PyTree[Array] | None, like: PyTree[Array]) -> None:
         """Raise ValueError unless past noise has the shapes that this noise keeps for `like`."""
-        expected = [leaf.shape for leaf in jax.tree.leaves(self.start(like))]
-        found = [leaf.shape for leaf in jax.tree.leaves(past)]
+        expected = [leaf.shape for leaf in jax.tree.leaves(jax.eval_shape(self.start, like))]
+        found = [jnp.shape(leaf) for leaf in jax.tree.leaves(past)]
         if found != expected:
             raise ValueError(
                 "expected the past noise of this optimiser's own state, with arrays of shapes "
@@ -205,9 +222,8 @@ class AbstractNoiseOverSteps(AbstractDescription):
 
         With $n = 2^{20}h + l$ and A = $2^{20}a$ the sum is $\sum Ah + \sum Al/2^{20}$.
         """
-        shares = np.rint(host_array("ratios", self.ratios)[step] * 2.0**_RATIO_BITS)
-        high, low = np.asarray(past, np.int64)
-        high, low = (np.tensordot(shares.astype(np.int64), part, 1) for part in (high, low))
+        shares = _in_units(self.ratios[step])
+        high, low = (np.tensordot(shares, part, 1) for part in np.asarray(past, np.int64))
         return high + (low >> _LOW_BITS)
 
 
@@ -255,8 +271,8 @@ class ScheduledNoise(AbstractNoiseOverSteps):
     def __init__(self, weights: Any, source: SecretNoise | None = None):
         _require_source(source)
         self.weights, self.source = _numbers("weights", weights, 1), source
-        if not (self.weights.size and (self.weights > 0).all()):
-            raise ValueError("expected weights > 0, one for each step, got others, or none")
+        if not (self.weights.size and _are_sizes(np.sqrt(np.maximum(self.weights, 0)))):
+            raise ValueError("expected weights from 2^-60 to 2^60, one for each step, got others")
 
     @property
     def stds(self):
@@ -311,8 +327,11 @@ class BandedNoise(AbstractNoiseOverSteps):
         count, diagonal = len(matrix), np.diagonal(matrix)
         if matrix.shape != (count, count) or not count:
             raise ValueError(f"expected a square strategy, got shape {matrix.shape}")
-        if np.triu(matrix, 1).any() or not (diagonal > 0).all():
-            raise ValueError("expected a lower triangular strategy with a positive diagonal")
+        if np.triu(matrix, 1).any() or not _are_sizes(diagonal):
+            raise ValueError(
+                "expected a lower triangular strategy with a diagonal from 2^-30 to 2^30, got "
+                "another"
+            )
         rows, columns = np.nonzero(matrix)
         bands = int((rows - columns).max()) + 1
         ratios = np.zeros((count, bands - 1))
@@ -351,6 +370,15 @@ def _numbers(name: str, value: Any, ndim: int) -> Float[np.ndarray, "*shape"]:
     require_shape(name, known, (None,) * ndim)
     require_finite(name, known)
     return known
+
+
+def _in_units(ratios: Any) -> Int[np.ndarray, "*shape"]:
+    """Ratios in multiples of 2^-20, which the account and secret noise both use."""
+    return np.rint(host_array("ratios", ratios) * 2.0**_RATIO_BITS).astype(np.int64)
+
+
+def _are_sizes(numbers: Float[np.ndarray, " steps"]) -> bool:
+    return bool(((numbers >= 1 / _LARGEST_SIZE) & (numbers <= _LARGEST_SIZE)).all())
 
 
 def _require_source(source: Any) -> None:

@@ -225,6 +225,7 @@ class FixedOrder(AbstractUnamplifiedSampler):
         if num_batches > count:
             raise ValueError(f"expected num_batches <= num_records = {count}, got {num_batches}")
         super().__init__(count, -(-count // num_batches))
+        require_indices(count, self.capacity * num_batches)
         self._adjacency = adjacency
 
     @classmethod
