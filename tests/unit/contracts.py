@@ -398,15 +398,21 @@ _row(
     lambda p: {"sampler": p.poisson},
     kinds="sampler: -",
 )
-_row("privacy.FixedOrder", lambda p: {"num_records": 10, "num_batches": 2})
+_row(
+    "privacy.FixedOrder",
+    lambda p: {"num_records": 10, "num_batches": 2},
+    kinds="num_batches: count",
+)
 _row(
     "privacy.FixedOrder.sample",
     lambda p: {"step": 0},
     kinds="step: index",
     owner=lambda p: p.order,
 )
-_row("privacy.ScheduledNoise", lambda p: {"weights": [1.0, 2.0]}, kinds="weights: vector")
-_row("privacy.BandedNoise", lambda p: {"strategy": p.strategy}, kinds="strategy: vector")
+_row(
+    "privacy.ScheduledNoise", lambda p: {"weights": [1.0, 2.0]}, kinds="weights: vector, source: -"
+)
+_row("privacy.BandedNoise", lambda p: {"strategy": p.strategy}, kinds="strategy: vector, source: -")
 _row("privacy.SecretNoise")
 _row(
     "privacy.SecretNoise.noisy_integers",

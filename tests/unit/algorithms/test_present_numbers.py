@@ -224,7 +224,6 @@ def test_a_traced_strategy_costs_at_least_what_its_inverse_as_rounded_does(small
     ("where", "number"),
     [
         (lambda o: o.noise._ratios, np.full((20, 1), 1025.0)),
-        (lambda o: o.noise._stds, np.zeros(20)),
         (lambda o: o.noise._stds, np.full(20, np.inf)),
         (lambda o: o.noise, privacy.ScheduledNoise(np.ones(19))),
     ],
