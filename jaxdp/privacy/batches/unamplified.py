@@ -217,7 +217,7 @@ class FixedOrder(AbstractUnamplifiedSampler):
     _adjacency: str = eqx.field(static=True)
 
     def __init__(self, num_records: int, num_batches: int, adjacency: str = ZERO_OUT_ONE):
-        self.num_batches = require_count("num_batches", num_batches)
+        self.num_batches = num_batches = require_count("num_batches", num_batches)
         if adjacency not in (ZERO_OUT_ONE, REPLACE_ONE):
             came = described(adjacency)
             raise ValueError(f'expected adjacency "zero-out-one" or "replace-one", got {came}')
