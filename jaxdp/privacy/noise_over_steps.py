@@ -87,6 +87,8 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 _RATIO_BITS, _LARGEST_RATIO, _MOST_BANDS = 20, 2.0**10, 2**10
 # Kept noise is two whole numbers of 32 bits, and at most 2^42 units.
 _LOW_BITS, _LARGEST_KEPT = 20, 2**42
+# Accounts of Poisson batches with more different runs are slow, and looser.
+_MOST_GROUPS = 32
 # The noise of no step is so much larger or smaller than s.
 _LARGEST_SIZE = 2.0**30
 _SOURCE = "None for simulated noise, or a jaxdp.privacy.SecretNoise()"
@@ -166,7 +168,12 @@ class AbstractNoiseOverSteps(AbstractDescription):
         needed = self.sensitivity(sampler, num_steps)
         if sampler.largest_sum(np.ones(1)) is not None:
             return sampler.mechanism(multiplier * (sensitivity / needed), num_steps)
-        stds, counts = np.unique(host_array("stds", self.stds)[:num_steps], return_counts=True)
+        stds = np.sort(host_array("stds", self.stds)[:num_steps])
+        if len(np.unique(stds)) > _MOST_GROUPS:
+            # Steps of similar noise, charged for as the one of them with the least.
+            firsts = np.arange(_MOST_GROUPS) * num_steps // _MOST_GROUPS
+            stds = stds[np.repeat(firsts, np.diff(firsts, append=num_steps))]
+        stds, counts = np.unique(stds, return_counts=True)
         return Composition(
             tuple(
                 sampler.mechanism(multiplier * sensitivity * float(std), int(count))
@@ -243,8 +250,9 @@ class ScheduledNoise(AbstractNoiseOverSteps):
     to $1/\sqrt{x_t}$, scaled so that all steps together cost what constant noise of the same
     `noise_multiplier` does. If the final risk grows by $W_{tt}$ times the variance of step t, the
     best weights are $x_t = \sqrt{W_{tt}}$, and with full batches no correlated noise is better. The
-    proofs are in `jaxdp.privacy.noise_over_steps`. Poisson batches are composed step by step, which
-    takes time if there are many different weights.
+    proofs are in `jaxdp.privacy.noise_over_steps`. Poisson batches are composed step by step; if
+    there are more than 32 different weights, in 32 groups, each charged for as its step of least
+    noise.
 
     Args:
         weights: shares x of the steps in the budget, > 0 and finite, (steps,); only their ratios

@@ -335,7 +335,9 @@ class PrivateOptimiser(AbstractTrainable):
         follows = "all that follows from them"
         if self.average is not None:
             follows += ", the average of the iterates included, at no further cost"
-        charges = self.sampler.charges(num_steps)
+        # The sampler's sentences are on noise that is equal in all steps, or costs as much.
+        is_whole = strategy.over_steps is None or num_steps == self.num_steps
+        charges = self.sampler.charges(num_steps) if is_whole else ()
         return Release(
             what=f"{num_steps} noisy sums of clipped gradients and {follows}",
             adjacency=self.sampler.adjacency,

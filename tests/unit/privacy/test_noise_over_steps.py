@@ -159,6 +159,11 @@ def test_a_schedule_on_poisson_batches_is_a_composition_of_runs():
     found = jaxdp.account(algorithm, delta=1e-5).epsilon
     assert found == pytest.approx(epsilon(multipliers), rel=1e-6)
     assert found > 1.01 * epsilon(np.full(5, NOISE))
+    # Many different weights are grouped, on the safe side.
+    weights = np.linspace(1.0, 2.0, 40)
+    many = optimiser(sampler=PoissonSampler(NUM, rate), num_steps=40, noise=ScheduledNoise(weights))
+    found = jaxdp.account(many, delta=1e-5).epsilon
+    assert 1 < found / epsilon(np.sort(NOISE / np.sqrt(weights / weights.mean()))) < 1.02
     first = algorithm.release(num_steps=3).mechanism.epsilon(1e-5, "zero-out-one")
     assert first == pytest.approx(epsilon(multipliers[:3]), rel=1e-6)
 
