@@ -17,6 +17,7 @@ from scipy.stats import ks_2samp, norm
 
 import jaxdp
 from jaxdp.algorithms import train
+from jaxdp.algorithms.private_optimiser import noise as noises
 from jaxdp.clipping import TwoPartSum
 from jaxdp.privacy import (
     BandedNoise,
@@ -420,6 +421,44 @@ def test_a_secret_step_is_what_it_keeps_added_to_what_it_was_given():
     tiny = algorithm.replace(noise_multiplier=2.0**-40)
     with pytest.raises(ValueError, match="expected secret BandedNoise whose steps"):
         tiny.update(given, weight, tiny.init(weight), key=jr.key(0))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_noise_covers_the_rounding_of_sums_and_past_noise_after_any_step(seed, monkeypatch):
+    rng, width, bands = np.random.default_rng(seed), 10**6, 4
+    matrix = np.where(strategy(bands), rng.normal(size=(STEPS, STEPS)), 0)
+    matrix *= np.exp(2 * rng.normal(size=STEPS))
+    np.fill_diagonal(matrix, np.exp(rng.normal(size=STEPS)))
+    noise = BandedNoise(matrix, SecretNoise())
+    algorithm = optimiser(noise=noise, noise_multiplier=300.0)
+    s, factor = algorithm.nominal_std_of_sum, algorithm.correlation_sensitivity
+
+    seen = {}
+
+    def one_unit(values, std, hidden):
+        seen["std"] = std
+        return [value + 1 for value in values]
+
+    monkeypatch.setattr(noises, "noisy_leaves", one_unit)
+    zero = jnp.zeros(1)
+    total, past = TwoPartSum(zero, zero), algorithm.init(zero).buffers
+    scale = noises.Scale(s, 300.0, factor, bound=1.0, num_weights=width)
+    [unit] = algorithm.noise_strategy.added(total, scale, past, 0, key=jr.key(0))[0]
+    spread = seen["std"] * unit / noise.stds[0]
+
+    def largest(spread, steps):
+        # Two sums are rounded, and past noise in each of the rows below.
+        rounded = math.sqrt(width) * unit
+        moves = np.abs(noise.strategy[:steps, :steps]) * (CLIP + rounded) / spread
+        below = np.arange(steps)[:, None] - np.arange(steps)
+        moves += np.where((below > 0) & (below < bands), rounded, 0) / (
+            spread * noise.stds[:steps, None]
+        )
+        columns = (moves**2).sum(axis=0)
+        return math.sqrt(max(columns[first::BATCHES].sum() for first in range(BATCHES)))
+
+    for steps in range(1, STEPS + 1):
+        assert largest(spread, steps) <= mu_of(algorithm, steps) < largest(s, steps)
 
 
 def test_a_secret_seed_of_noise_over_steps_is_not_copied():
