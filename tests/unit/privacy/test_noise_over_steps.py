@@ -423,42 +423,57 @@ def test_a_secret_step_is_what_it_keeps_added_to_what_it_was_given():
         tiny.update(given, weight, tiny.init(weight), key=jr.key(0))
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_noise_covers_the_rounding_of_sums_and_past_noise_after_any_step(seed, monkeypatch):
-    rng, width, bands = np.random.default_rng(seed), 10**6, 4
-    matrix = np.where(strategy(bands), rng.normal(size=(STEPS, STEPS)), 0)
-    matrix *= np.exp(2 * rng.normal(size=STEPS))
-    np.fill_diagonal(matrix, np.exp(rng.normal(size=STEPS)))
-    noise = BandedNoise(matrix, SecretNoise())
-    algorithm = optimiser(noise=noise, noise_multiplier=300.0)
-    s, factor = algorithm.nominal_std_of_sum, algorithm.correlation_sensitivity
-
-    seen = {}
+def _sizes_of_secret_noise(algorithm, width, monkeypatch):
+    """The standard deviation of each step for so many weights, and its grid's unit."""
+    seen, zero = [], jnp.zeros(1)
 
     def one_unit(values, std, hidden):
-        seen["std"] = std
+        seen.append(std)
         return [value + 1 for value in values]
 
     monkeypatch.setattr(noises, "noisy_leaves", one_unit)
-    zero = jnp.zeros(1)
     total, past = TwoPartSum(zero, zero), algorithm.init(zero).buffers
-    scale = noises.Scale(s, 300.0, factor, bound=1.0, num_weights=width)
-    [unit] = algorithm.noise_strategy.added(total, scale, past, 0, key=jr.key(0))[0]
-    spread = seen["std"] * unit / noise.stds[0]
+    z, factor = algorithm.noise_multiplier, algorithm.correlation_sensitivity
+    scale = noises.Scale(algorithm.nominal_std_of_sum, z, factor, bound=1.0, num_weights=width)
+    added = algorithm.noise_strategy.added
+    units = [added(total, scale, past, step, key=jr.key(0))[0][0] for step in range(STEPS)]
+    units = np.asarray(units)
+    return np.asarray(seen) * units, units
 
-    def largest(spread, steps):
-        # Two sums are rounded, and past noise in each of the rows below.
-        rounded = math.sqrt(width) * unit
-        moves = np.abs(noise.strategy[:steps, :steps]) * (CLIP + rounded) / spread
-        below = np.arange(steps)[:, None] - np.arange(steps)
-        moves += np.where((below > 0) & (below < bands), rounded, 0) / (
-            spread * noise.stds[:steps, None]
-        )
-        columns = (moves**2).sum(axis=0)
+
+# Next to some powers of two the unit is largest against the noise.
+@pytest.mark.parametrize("multiplier", 1000.0 * 2 ** (np.arange(5) / 5))
+@pytest.mark.parametrize("name", ["scheduled", "banded"])
+def test_noise_covers_the_rounding_of_sums_and_past_noise_after_any_step(
+    name, multiplier, monkeypatch
+):
+    width, bands = 10**6, 4
+    # Early steps take back nothing, late ones much: the first steps have a small price.
+    matrix = np.diag(np.linspace(1.0, 3.0, STEPS))
+    if name == "banded":
+        matrix = np.where((np.arange(STEPS) >= 4) & (strategy(4) != 0), 30.0, 0)
+        np.fill_diagonal(matrix, 1.0)
+    kind = (
+        BandedNoise if name == "banded" else lambda c, source: ScheduledNoise(c.diagonal(), source)
+    )
+    noise = kind(matrix, SecretNoise())
+    algorithm = optimiser(noise=noise, noise_multiplier=multiplier)
+    sizes, units = _sizes_of_secret_noise(algorithm, width, monkeypatch)
+    below = np.arange(STEPS)[:, None] - np.arange(STEPS)
+
+    def largest(sizes, steps):
+        # Sums are rounded, and past noise in each of the rows below.
+        rounded = math.sqrt(width) * units
+        ratios = np.abs(noise.strategy) * noise.stds[:, None]
+        moves = ratios * (CLIP + rounded)
+        if name == "banded":
+            moves += np.where((below > 0) & (below < bands), rounded[:, None], 0)
+        columns = ((moves / sizes[:, None])[:steps, :steps] ** 2).sum(axis=0)
         return math.sqrt(max(columns[first::BATCHES].sum() for first in range(BATCHES)))
 
     for steps in range(1, STEPS + 1):
-        assert largest(spread, steps) <= mu_of(algorithm, steps) < largest(s, steps)
+        assert largest(sizes, steps) <= mu_of(algorithm, steps)
+        assert largest(algorithm.nominal_std_of_sum * noise.stds, steps) > mu_of(algorithm, steps)
 
 
 def test_a_secret_seed_of_noise_over_steps_is_not_copied():
