@@ -22,23 +22,24 @@ released the same $y_1, \dots, y_{r-1}$, with $t \le r < t + b$. Sums of other b
 record through these releases alone, so they are equal; batches of the record before t are at most
 $t - b$, and row r of C is zero there. So the mean of row r moves by $C_{rt}\delta_t$, where the
 change $\delta_t$ of sum t is a function of earlier releases, with $|\delta_t| \le \Delta$: a
-Gaussian mechanism of $\mu_r = C_{rt}\Delta/s$. In all other rows the mean does not move. Adaptive
+Gaussian mechanism of $\mu_r = |C_{rt}|\Delta/s$. In all other rows the mean does not move. Adaptive
 composition (Dong, Roth and Su (2022), Corollary 3.3) adds the squares. For random batches see
 `AbstractUnamplifiedSampler`.
 
 So s is z times the clip norm times `sensitivity`, with which the cost is that of independent noise
 of the multiplier z. The condition on the columns is weaker than that of BandMF, norms of at most 1:
-only their squares' sums over the batches of a record count. For full batches no correlation is
-better than a schedule, and for batches in a fixed order at most as many bands as batches in an
-epoch lose nothing (proof: theorems 1 and 2 below).
+only the sums of their squares over the batches of a record count. For full batches no correlation
+is better than a schedule. For batches in a fixed order, the columns of one record's batches are
+orthogonal in the best strategy of all, as they are with no more bands than an epoch has batches.
 
-**Optimal noise.** Let noise of covariance $V = s^2X^{-1}$ over the steps, $X = C^\top C$, cost
-$\mathrm{tr}(WV)$. Let $X^*$ have the least cost among those X whose block of the batches of each
-record is diagonal with a trace of at most 1: a convex problem. By stationarity the blocks of
-$X^{*-1}WX^{*-1}$ are positive semidefinite matrices $y_gG_g$ with a constant diagonal $y_g$, and so
-for every X of sensitivity at most 1, $\mathrm{tr}(WX^{-1}) \ge \mathrm{tr}(WX^{*-1}) - \sum_g
-y_g(\langle G_g, X_{gg}\rangle - 1) \ge \mathrm{tr}(WX^{*-1})$. For full batches $X^*$ is diagonal
-with $x_t \propto \sqrt{W_{tt}}$.
+**Optimal noise.** Let W be positive definite, and let noise of covariance $V = s^2X^{-1}$ over the
+steps, $X = C^\top C$, cost $\mathrm{tr}(WV)$. The sensitivity of X is the root of the largest
+$\langle G, X_{gg}\rangle$, over correlation matrices G and blocks $X_{gg}$ of the batches of one
+record. Let $X^*$ have the least cost among those X whose blocks are diagonal with a trace of at
+most 1: a convex problem. By stationarity $X^{*-1}WX^{*-1}$ is zero outside the blocks, and its
+blocks are $y_gG_g$ with correlation matrices $G_g$. So by convexity, for every X of sensitivity at
+most 1, $\mathrm{tr}(WX^{-1}) \ge \mathrm{tr}(WX^{*-1}) - \sum_g y_g(\langle G_g, X_{gg}\rangle - 1)
+\ge \mathrm{tr}(WX^{*-1})$. For full batches $X^*$ is diagonal with $x_t \propto \sqrt{W_{tt}}$.
 
 **In the machine**, with `SecretNoise`, C is defined by numbers of floating point: $\sigma_t$, and
 $a_{ti}$ rounded to multiples of $2^{-20}$. With several bands, sums and past noise are whole
@@ -119,6 +120,14 @@ class AbstractNoiseOverSteps(AbstractDescription):
         return getattr(self, name)
 
     @property
+    def strategy(self) -> Float[np.ndarray, "steps steps"]:
+        """The strategy C, as rounded."""
+        found = np.diag(1 / self.stds)
+        for back in range(1, self.num_bands):
+            np.fill_diagonal(found[back:], self.ratios[back:, back - 1] / self.stds[back:])
+        return found
+
+    @property
     def num_steps(self) -> int:
         """The number of steps T."""
         return len(self.stds)
@@ -146,7 +155,10 @@ class AbstractNoiseOverSteps(AbstractDescription):
         return found
 
     def sensitivity(self, sampler: AbstractSampler, num_steps: int) -> float:
-        """The factor on the noise with which so many steps cost what independent noise does."""
+        """The factor on noise at which so many steps cost as much as with independent noise.
+
+        NotCoveredError if the strategy has more bands than steps lie between uses of a record.
+        """
         squares, most = self.squares(num_steps), sampler.separation(num_steps)
         if self.num_bands > most:
             raise NotCoveredError(
@@ -164,7 +176,10 @@ class AbstractNoiseOverSteps(AbstractDescription):
     def mechanism(
         self, sampler: AbstractSampler, multiplier: Any, sensitivity: Any, num_steps: int
     ) -> AbstractMechanism:
-        """The mechanism of the first `num_steps` sums, with noise of this factor."""
+        """The mechanism of the first `num_steps` sums, whose noise was multiplied by a factor.
+
+        `sensitivity` is that factor, and `multiplier` the noise multiplier z.
+        """
         needed = self.sensitivity(sampler, num_steps)
         if sampler.largest_sum(np.ones(1)) is not None:
             return sampler.mechanism(multiplier * (sensitivity / needed), num_steps)
@@ -255,12 +270,12 @@ class ScheduledNoise(AbstractNoiseOverSteps):
     noise.
 
     Args:
-        weights: shares x of the steps in the budget, > 0 and finite, (steps,); only their ratios
-            count.
+        weights: shares x of the steps in the budget, (steps,), from 2^-60 to 2^60; only their
+            ratios count.
         source: `jaxdp.privacy.SecretNoise()` for certified noise; default None, simulated.
 
     Raises:
-        ValueError: a weight is not positive and finite, or there is none.
+        ValueError: a weight is out of its range, or there is none.
         TypeError: an argument is of another kind.
 
     Example:
@@ -290,11 +305,6 @@ class ScheduledNoise(AbstractNoiseOverSteps):
     def ratios(self):
         return np.zeros((len(self.weights), 0))
 
-    @property
-    def strategy(self) -> Float[np.ndarray, "steps steps"]:
-        """The strategy C, a diagonal matrix."""
-        return np.diag(self.weights**0.5)
-
 
 class BandedNoise(AbstractNoiseOverSteps):
     r"""Noise that takes back a part of the noise of the last steps, for several epochs.
@@ -306,13 +316,14 @@ class BandedNoise(AbstractNoiseOverSteps):
     `jaxdp.privacy.noise_over_steps`.
 
     Args:
-        strategy: C, (steps, steps), lower triangular with a positive diagonal. It has at most as
-            many bands as steps lie between two uses of a record. Its scale does not count. Ratios
-            to the diagonal are rounded to multiples of 2^-20 and at most 1,024.
+        strategy: lower triangular matrix C, (steps, steps), with a diagonal from 2^-30 to 2^30 and
+            at most 1,024 bands. A record is used again no earlier than so many steps later. The
+            scale of C does not count. Entries over the diagonal of their row are at most 1,024 in
+            size and are rounded to multiples of 2^-20.
         source: `jaxdp.privacy.SecretNoise()` for certified noise; default None, simulated.
 
     Raises:
-        ValueError: the strategy has another form, or is nearly singular.
+        ValueError: the strategy has another form, or a number is out of its range.
         TypeError: an argument is of another kind.
 
     Example:
@@ -360,14 +371,6 @@ class BandedNoise(AbstractNoiseOverSteps):
     @property
     def ratios(self):
         return self._ratios
-
-    @property
-    def strategy(self) -> Float[np.ndarray, "steps steps"]:
-        """The strategy C, as rounded."""
-        found = np.diag(1 / self.stds)
-        for back in range(1, self.num_bands):
-            np.fill_diagonal(found[back:], self.ratios[back:, back - 1] / self.stds[back:])
-        return found
 
 
 def _numbers(name: str, value: Any, ndim: int) -> Float[np.ndarray, "*shape"]:

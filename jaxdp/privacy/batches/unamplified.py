@@ -192,9 +192,9 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
 class FixedOrder(AbstractUnamplifiedSampler):
     r"""Batches that come in the same order in every epoch, for noise correlated over epochs.
 
-    One order of the records is drawn from the run's key; the record at place p of it is in batch p
-    mod b of every epoch. Sizes differ by one record at most, and sums are divided by n/b. E epochs,
-    the last maybe unfinished, compose to $\mu = \sqrt{E}$ over the noise multiplier under
+    One order of the records is drawn from the run's key; the record at place p of this order is in
+    batch p mod b of every epoch. Sizes differ by one record at most, and sums are divided by n/b. E
+    epochs, the last maybe unfinished, compose to $\mu = \sqrt{E}$ over the noise multiplier under
     zero-out-one and $2\sqrt{E}$ under replace-one (proof: `AbstractUnamplifiedSampler`), also with
     noise of `ScheduledNoise` or `BandedNoise`.
 
