@@ -220,7 +220,10 @@ class CertifiedNoise(AbstractNoise):
         return self.source.is_reusable
 
     def reason_not_simulated(self):
-        return "a simulation draws its noise from a key, which SecretNoise does not; use noise=None"
+        return (
+            "a simulation draws its noise from a key, which SecretNoise does not; use noise=None, or "
+            "noise over the steps with source=None"
+        )
 
     def require_arrays(self, arrays):
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arrays)):
