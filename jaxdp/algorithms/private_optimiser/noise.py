@@ -221,8 +221,8 @@ class CertifiedNoise(AbstractNoise):
 
     def reason_not_simulated(self):
         return (
-            "a simulation draws its noise from a key, which SecretNoise does not; use noise=None or "
-            "noise over the steps with source=None"
+            "a simulation draws its noise from a key, which SecretNoise does not; use noise=None "
+            "or noise over the steps with source=None"
         )
 
     def require_arrays(self, arrays):
