@@ -22,23 +22,24 @@ released the same $y_1, \dots, y_{r-1}$, with $t \le r < t + b$. Sums of other b
 record through these releases alone, so they are equal; batches of the record before t are at most
 $t - b$, and row r of C is zero there. So the mean of row r moves by $C_{rt}\delta_t$, where the
 change $\delta_t$ of sum t is a function of earlier releases, with $|\delta_t| \le \Delta$: a
-Gaussian mechanism of $\mu_r = C_{rt}\Delta/s$. In all other rows the mean does not move. Adaptive
+Gaussian mechanism of $\mu_r = |C_{rt}|\Delta/s$. In all other rows the mean does not move. Adaptive
 composition (Dong, Roth and Su (2022), Corollary 3.3) adds the squares. For random batches see
 `AbstractUnamplifiedSampler`.
 
 So s is z times the clip norm times `sensitivity`, with which the cost is that of independent noise
 of the multiplier z. The condition on the columns is weaker than that of BandMF, norms of at most 1:
-only their squares' sums over the batches of a record count. For full batches no correlation is
-better than a schedule, and for batches in a fixed order at most as many bands as batches in an
-epoch lose nothing (proof: theorems 1 and 2 below).
+only the sums of their squares over the batches of a record count. For full batches no correlation
+is better than a schedule. For batches in a fixed order, the columns of one record's batches are
+orthogonal in the best strategy of all, as they are with no more bands than an epoch has batches.
 
-**Optimal noise.** Let noise of covariance $V = s^2X^{-1}$ over the steps, $X = C^\top C$, cost
-$\mathrm{tr}(WV)$. Let $X^*$ have the least cost among those whose blocks of one record's batches are
-diagonal with a trace of at most 1, a convex problem. By stationarity the blocks of
-$X^{*-1}WX^{*-1}$ are positive semidefinite matrices $y_gG_g$ with a constant diagonal $y_g$, and so
-for every X of sensitivity at most 1, $\mathrm{tr}(WX^{-1}) \ge \mathrm{tr}(WX^{*-1}) - \sum_g
-y_g(\langle G_g, X_{gg}\rangle - 1) \ge \mathrm{tr}(WX^{*-1})$. For full batches $X^*$ is diagonal
-with $x_t \propto \sqrt{W_{tt}}$.
+**Optimal noise.** Let W be positive definite, and let noise of covariance $V = s^2X^{-1}$ over the
+steps, $X = C^\top C$, cost $\mathrm{tr}(WV)$. The sensitivity of X is the root of the largest
+$\langle G, X_{gg}\rangle$, over correlation matrices G and blocks $X_{gg}$ of the batches of one
+record. Let $X^*$ have the least cost among those X whose blocks are diagonal with a trace of at
+most 1: a convex problem. By stationarity $X^{*-1}WX^{*-1}$ is zero outside the blocks, and its
+blocks are $y_gG_g$ with correlation matrices $G_g$. So by convexity, for every X of sensitivity at
+most 1, $\mathrm{tr}(WX^{-1}) \ge \mathrm{tr}(WX^{*-1}) - \sum_g y_g(\langle G_g, X_{gg}\rangle - 1)
+\ge \mathrm{tr}(WX^{*-1})$. For full batches $X^*$ is diagonal with $x_t \propto \sqrt{W_{tt}}$.
 
 **In the machine**, with `SecretNoise`, C is defined by numbers of floating point: $\sigma_t$, and
 $a_{ti}$ rounded to multiples of $2^{-20}$. With several bands, sums and past noise are whole
@@ -48,8 +49,11 @@ rounding, and keeps $n_t = y_t - v_t$. Let neighbours have the same releases. Th
 $-\delta_t$, where $|\delta_t| \le \Delta + \sqrt d\,u$ for d weights, and no other past noise
 differs: the centres of row r differ by at most $a_{r,r-t}|\delta_t|$, and for r > t by $\sqrt d\,u$
 more, as they are rounded down. (Kept noise is cut at $2^{42}$ units, which brings neighbours no
-further apart.) For E batches of a record that adds at most $\sqrt d\,u/\Delta$ of $\mu$, and
-$2^{-29}\sqrt{E(b - 1)d}$. `CertifiedNoise` widens the noise for both.
+further apart, and so does a limit of $2^{62}$ on centres.) For E batches of a record, rounding adds
+at most $\sqrt d\,u/\Delta$ of $\mu$ and $2^{-29}\sqrt{E(b - 1)d}$ by Minkowski's inequality. For
+the first steps of a run alone, the second is also at most $\sqrt{E(b - 1)d}$ times $u\sqrt{x}/s$,
+with x the mean of the $x_t$ of the record that has the most: rows t + i of the batches t of one
+record are batches of another. `CertifiedNoise` widens the noise for both.
 
 Source: Denisov, McMahan, Rush, Smith and Thakurta (2022), arXiv 2202.08312 (one participation);
 Choquette-Choo et al. (2023), arXiv 2306.08153 (bands and several participations, norms of 1). The
@@ -70,6 +74,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from jaxdp.core.checks import (
     NotCoveredError,
     host_array,
+    require_count,
     require_finite,
     require_kind,
     require_shape,
@@ -83,6 +88,10 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 _RATIO_BITS, _LARGEST_RATIO, _MOST_BANDS = 20, 2.0**10, 2**10
 # Kept noise is two whole numbers of 32 bits, and at most 2^42 units.
 _LOW_BITS, _LARGEST_KEPT = 20, 2**42
+# Accounts of Poisson batches with more different runs are slow, and looser.
+_MOST_GROUPS = 32
+# The noise of no step is so much larger or smaller than s.
+_LARGEST_SIZE = 2.0**30
 _SOURCE = "None for simulated noise, or a jaxdp.privacy.SecretNoise()"
 
 
@@ -100,6 +109,23 @@ class AbstractNoiseOverSteps(AbstractDescription):
     @abc.abstractmethod
     def ratios(self) -> Float[Any, "steps past"]:
         """a, the share of each earlier noise that a step takes back, the latest first."""
+
+    def _argument(self, name):
+        """The argument that `replace` passes on; a secret seed is refused."""
+        if name == "source" and self.source is not None and not self.source.is_reusable:
+            raise ValueError(
+                "expected source= in replace: this noise's secret seed is for one run. Give "
+                "SecretNoise() or another seed"
+            )
+        return getattr(self, name)
+
+    @property
+    def strategy(self) -> Float[np.ndarray, "steps steps"]:
+        """The strategy C, as rounded."""
+        found = np.diag(1 / self.stds)
+        for back in range(1, self.num_bands):
+            np.fill_diagonal(found[back:], self.ratios[back:, back - 1] / self.stds[back:])
+        return found
 
     @property
     def num_steps(self) -> int:
@@ -124,19 +150,24 @@ class AbstractNoiseOverSteps(AbstractDescription):
     def is_valid(self) -> Bool[Any, ""]:
         """Whether traced numbers are in the ranges required of concrete ones."""
         stds = jnp.asarray(self.stds)
-        is_positive = jnp.all((stds > 0) & (stds < jnp.inf))
-        return is_positive & jnp.all(jnp.abs(jnp.asarray(self.ratios)) <= _LARGEST_RATIO)
+        are_sizes = jnp.all((stds >= 1 / _LARGEST_SIZE) & (stds <= _LARGEST_SIZE))
+        return are_sizes & jnp.all(jnp.abs(jnp.asarray(self.ratios)) <= _LARGEST_RATIO)
 
     def squares(self, num_steps: int) -> Float[np.ndarray, " steps"]:
         """The squared norms x of the first columns of C, over their first `num_steps` rows."""
-        stds, ratios = host_array("stds", self.stds), host_array("ratios", self.ratios)
+        if require_count("num_steps", num_steps) > self.num_steps:
+            raise ValueError(f"expected num_steps <= {self.num_steps}, got {num_steps}")
+        stds, ratios = host_array("stds", self.stds), _in_units(self.ratios) * 2.0**-_RATIO_BITS
         found = stds[:num_steps] ** -2.0
         for back in range(1, min(self.num_bands, num_steps)):
             found[:-back] += (ratios[back:num_steps, back - 1] / stds[back:num_steps]) ** 2
         return found
 
     def sensitivity(self, sampler: AbstractSampler, num_steps: int) -> float:
-        """The factor on the noise with which so many steps cost what independent noise does."""
+        """The factor on noise at which so many steps cost as much as with independent noise.
+
+        NotCoveredError if the strategy has more bands than steps lie between uses of a record.
+        """
         squares, most = self.squares(num_steps), sampler.separation(num_steps)
         if self.num_bands > most:
             raise NotCoveredError(
@@ -154,11 +185,19 @@ class AbstractNoiseOverSteps(AbstractDescription):
     def mechanism(
         self, sampler: AbstractSampler, multiplier: Any, sensitivity: Any, num_steps: int
     ) -> AbstractMechanism:
-        """The mechanism of the first `num_steps` sums, with noise of this factor."""
+        """The mechanism of the first `num_steps` sums, whose noise was multiplied by a factor.
+
+        `sensitivity` is that factor, and `multiplier` the noise multiplier z.
+        """
         needed = self.sensitivity(sampler, num_steps)
         if sampler.largest_sum(np.ones(1)) is not None:
             return sampler.mechanism(multiplier * (sensitivity / needed), num_steps)
-        stds, counts = np.unique(host_array("stds", self.stds)[:num_steps], return_counts=True)
+        stds = np.sort(host_array("stds", self.stds)[:num_steps])
+        if len(np.unique(stds)) > _MOST_GROUPS:
+            # Steps of similar noise, charged for as the one of them with the least.
+            firsts = np.arange(_MOST_GROUPS) * num_steps // _MOST_GROUPS
+            stds = stds[np.repeat(firsts, np.diff(firsts, append=num_steps))]
+        stds, counts = np.unique(stds, return_counts=True)
         return Composition(
             tuple(
                 sampler.mechanism(multiplier * sensitivity * float(std), int(count))
@@ -181,8 +220,8 @@ class AbstractNoiseOverSteps(AbstractDescription):
 
     def require_past(self, past: PyTree[Array] | None, like: PyTree[Array]) -> None:
         """Raise ValueError unless past noise has the shapes that this noise keeps for `like`."""
-        expected = [leaf.shape for leaf in jax.tree.leaves(self.start(like))]
-        found = [leaf.shape for leaf in jax.tree.leaves(past)]
+        expected = [leaf.shape for leaf in jax.tree.leaves(jax.eval_shape(self.start, like))]
+        found = [jnp.shape(leaf) for leaf in jax.tree.leaves(past)]
         if found != expected:
             raise ValueError(
                 "expected the past noise of this optimiser's own state, with arrays of shapes "
@@ -214,9 +253,8 @@ class AbstractNoiseOverSteps(AbstractDescription):
 
         With $n = 2^{20}h + l$ and A = $2^{20}a$ the sum is $\sum Ah + \sum Al/2^{20}$.
         """
-        shares = np.rint(host_array("ratios", self.ratios)[step] * 2.0**_RATIO_BITS)
-        high, low = np.asarray(past, np.int64)
-        high, low = (np.tensordot(shares.astype(np.int64), part, 1) for part in (high, low))
+        shares = _in_units(self.ratios[step])
+        high, low = (np.tensordot(shares, part, 1) for part in np.asarray(past, np.int64))
         return high + (low >> _LOW_BITS)
 
 
@@ -236,16 +274,17 @@ class ScheduledNoise(AbstractNoiseOverSteps):
     to $1/\sqrt{x_t}$, scaled so that all steps together cost what constant noise of the same
     `noise_multiplier` does. If the final risk grows by $W_{tt}$ times the variance of step t, the
     best weights are $x_t = \sqrt{W_{tt}}$, and with full batches no correlated noise is better. The
-    proofs are in `jaxdp.privacy.noise_over_steps`. Poisson batches are composed step by step, which
-    takes time if there are many different weights.
+    proofs are in `jaxdp.privacy.noise_over_steps`. Poisson batches are composed step by step; if
+    there are more than 32 different weights, in 32 groups, each charged for as its step of least
+    noise.
 
     Args:
-        weights: shares x of the steps in the budget, > 0 and finite, (steps,); only their ratios
-            count.
+        weights: shares x of the steps in the budget, (steps,), from 2^-60 to 2^60; only their
+            ratios count.
         source: `jaxdp.privacy.SecretNoise()` for certified noise; default None, simulated.
 
     Raises:
-        ValueError: a weight is not positive and finite, or there is none.
+        ValueError: a weight is out of its range, or there is none.
         TypeError: an argument is of another kind.
 
     Example:
@@ -264,8 +303,8 @@ class ScheduledNoise(AbstractNoiseOverSteps):
     def __init__(self, weights: Any, source: SecretNoise | None = None):
         _require_source(source)
         self.weights, self.source = _numbers("weights", weights, 1), source
-        if not (self.weights.size and (self.weights > 0).all()):
-            raise ValueError("expected weights > 0, one for each step, got others, or none")
+        if not (self.weights.size and _are_sizes(np.sqrt(np.maximum(self.weights, 0)))):
+            raise ValueError("expected weights from 2^-60 to 2^60, one for each step, got others")
 
     @property
     def stds(self):
@@ -286,13 +325,14 @@ class BandedNoise(AbstractNoiseOverSteps):
     `jaxdp.privacy.noise_over_steps`.
 
     Args:
-        strategy: C, (steps, steps), lower triangular with a positive diagonal. It has at most as
-            many bands as steps lie between two uses of a record. Its scale does not count. Ratios
-            to the diagonal are rounded to multiples of 2^-20 and at most 1,024.
+        strategy: lower triangular matrix C, (steps, steps), with a diagonal from 2^-30 to 2^30 and
+            at most 1,024 bands. A record is used again no earlier than so many steps later. The
+            scale of C does not count. Entries over the diagonal of their row are at most 1,024 in
+            size and are rounded to multiples of 2^-20.
         source: `jaxdp.privacy.SecretNoise()` for certified noise; default None, simulated.
 
     Raises:
-        ValueError: the strategy has another form, or is nearly singular.
+        ValueError: the strategy has another form, or a number is out of its range.
         TypeError: an argument is of another kind.
 
     Example:
@@ -315,8 +355,11 @@ class BandedNoise(AbstractNoiseOverSteps):
         count, diagonal = len(matrix), np.diagonal(matrix)
         if matrix.shape != (count, count) or not count:
             raise ValueError(f"expected a square strategy, got shape {matrix.shape}")
-        if np.triu(matrix, 1).any() or not (diagonal > 0).all():
-            raise ValueError("expected a lower triangular strategy with a positive diagonal")
+        if np.triu(matrix, 1).any() or not _are_sizes(diagonal):
+            raise ValueError(
+                "expected a lower triangular strategy with a diagonal from 2^-30 to 2^30, got "
+                "another"
+            )
         rows, columns = np.nonzero(matrix)
         bands = int((rows - columns).max()) + 1
         ratios = np.zeros((count, bands - 1))
@@ -347,6 +390,15 @@ def _numbers(name: str, value: Any, ndim: int) -> Float[np.ndarray, "*shape"]:
     require_shape(name, known, (None,) * ndim)
     require_finite(name, known)
     return known
+
+
+def _in_units(ratios: Any) -> Int[np.ndarray, "*shape"]:
+    """Ratios in multiples of 2^-20, which the account and secret noise both use."""
+    return np.rint(host_array("ratios", ratios) * 2.0**_RATIO_BITS).astype(np.int64)
+
+
+def _are_sizes(numbers: Float[np.ndarray, " steps"]) -> bool:
+    return bool(((numbers >= 1 / _LARGEST_SIZE) & (numbers <= _LARGEST_SIZE)).all())
 
 
 def _require_source(source: Any) -> None:

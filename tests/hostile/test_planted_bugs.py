@@ -11,6 +11,7 @@ from algorithms import test_one_pass_dp_sgd
 from algorithms.private_optimiser import test_optimiser
 from clipping_models import cross_entropy, reference
 from helpers import FALSE_ALARM, assert_mean_close
+from privacy import test_noise_over_steps
 
 import jaxdp
 from jaxdp.algorithms import correlated_dp_sgd
@@ -23,6 +24,8 @@ from jaxdp.clipping.ghost.ghost_pass import GhostPass
 from jaxdp.clipping.ghost.ghosts import Kept
 from jaxdp.clipping.ghost.weight_uses import WeightUses
 from jaxdp.privacy import ShuffledEpochs, audit, budgets, square_root_strategy
+from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
+from jaxdp.privacy.noise_over_steps import AbstractNoiseOverSteps
 
 RECORDS, CLIP_NORM = 6, 0.5
 LAYER = eqx.nn.Linear(4, 4, key=jr.key(0))
@@ -293,6 +296,23 @@ CAUGHT = {
             correlated_dp_sgd,
             "noise_mixing",
             lambda honest: lambda *given: honest(*given)[::-1, ::-1].T,
+        ),
+    },
+    test_noise_over_steps.test_the_best_test_reaches_the_price_of_secret_noise_too: {
+        "banded noise: too little by the root of 2": _swapped(
+            AbstractNoiseOverSteps, "sensitivity", _scaled(0.5**0.5)
+        ),
+        "banded noise: of the columns' first entries": _swapped(
+            AbstractNoiseOverSteps, "squares", lambda honest: lambda self, n: self.stds[:n] ** -2
+        ),
+        "banded noise: nothing is taken back": _swapped(
+            AbstractNoiseOverSteps, "taken_back", _scaled(0)
+        ),
+        "epochs: charged for as one": _swapped(
+            AbstractUnamplifiedSampler, "uses", lambda honest: lambda self, n: 1
+        ),
+        "epochs: charged for the steps of one": _swapped(
+            AbstractUnamplifiedSampler, "uses", lambda honest: lambda self, n: self.num_batches
         ),
     },
     test_sum_and_norms_are_those_of_float64: {

@@ -13,7 +13,7 @@ _DEAR_ROOMS = re.compile(r"jaxdp\.(algorithms|attacks|comparison|explorer|losses
 _DEAR_CALLS = re.compile(
     r"\b(predict|simulate|plan|sweep|train|compare|fit|sample|features|from_arrays|audit\w*|vmap"
     r"|Linearised|TabularRegression|best_risks|required_\w+|\w*gradient_\w+|sum_over_devices"
-    r"|PoissonSubsampledGaussian|BufferedToeplitzNoise)\("
+    r"|PoissonSubsampledGaussian)\("
 )
 
 

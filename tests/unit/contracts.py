@@ -74,7 +74,7 @@ def parts() -> SimpleNamespace:
     p.known |= {"known_inputs": p.rows[:2], "known_labels": p.signs[:2], "num_samples": 3}
     p.plan = {"problem": p.linear, "rho": 2.0, "num_samples": 1000}
     p.squared, p.logistic = jaxdp.losses.Squared(), jaxdp.LogisticRegression(9, signal=2.0)
-    p.fixed_size = privacy.FixedSizeBatches(4, 2)
+    p.fixed_size, p.order = privacy.FixedSizeBatches(4, 2), privacy.FixedOrder(4, 2)
     p.wide = jaxdp.RandomFeatures.from_arrays(p.rows, p.signs, p.rows, p.signs, None)
     p.unequal = p.linear.replace(spectrum=[1.5, 0.5])
     p.mlp = eqx.nn.MLP(4, 2, 5, 1, key=p.key)
@@ -399,10 +399,20 @@ _row(
     kinds="sampler: -",
 )
 _row(
-    "privacy.BufferedToeplitzNoise",
-    lambda p: {"scales": [-0.125], "decays": [0.5]},
-    kinds="scales decays: vector",
+    "privacy.FixedOrder",
+    lambda p: {"num_records": 10, "num_batches": 2},
+    kinds="num_batches: count",
 )
+_row(
+    "privacy.FixedOrder.sample",
+    lambda p: {"step": 0},
+    kinds="step: index",
+    owner=lambda p: p.order,
+)
+_row(
+    "privacy.ScheduledNoise", lambda p: {"weights": [1.0, 2.0]}, kinds="weights: vector, source: -"
+)
+_row("privacy.BandedNoise", lambda p: {"strategy": p.strategy}, kinds="strategy: vector, source: -")
 _row("privacy.SecretNoise")
 _row(
     "privacy.SecretNoise.noisy_integers",

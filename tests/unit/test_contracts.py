@@ -235,7 +235,7 @@ EXCEPTIONS = {
     "a pair of numbers or a rule": "estimators.DPLinearRegression.label_range "
     "schedules.as_schedule.learning_rate",
     "checked by who calls them": "algorithms.adam_constants.num_steps kernels.row_blocks "
-    "privacy.PoissonSampler.of_share "
+    "privacy.FixedOrder.of_share privacy.PoissonSampler.of_share "
     "problems.sphere_inputs.count "
     "theory.ReleaseNoise theory.predicted_excess_risk.num_outputs",
     "any number is right": "attacks.leak_report.found_below kernels.ReleasedFunction.intercept "

@@ -192,12 +192,26 @@ REFUSED["privacy.calibrated_noise_multiplier"] = lambda p: [
     ),
 ]
 REFUSED["privacy.square_root_strategy"] = lambda p: [({"nu": 1.1}, "expected 0 <= nu <= 1")]
-REFUSED["privacy.BufferedToeplitzNoise"] = lambda p: [
-    ({"decays": [0.5, 0.6]}, "vectors of one length"),
-    *_each("decays", ([1.0], [-0.1]), r"decays in \[0, 1\)"),
-    ({"scales": [-0.3], "decays": [0.8]}, "grows without bound"),
-    ({"scales": [3.0], "decays": [0.0]}, "a zero at .x. = 0.333"),
-    ({"scales": [INF]}, "expected finite scales"),
+_SOURCE = [({"source": 7}, r"source to be None .* or a jaxdp.privacy.SecretNoise\(\), got int")]
+REFUSED["privacy.ScheduledNoise"] = lambda p: [
+    *_each("weights", ([1.0, 0.0], [-1.0], [2.0**61]), r"expected weights from 2\^-60 to 2\^60"),
+    *_each("weights", ([NAN, 1.0], [INF]), "expected finite weights"),
+    ({"weights": []}, "expected"),
+    ({"weights": np.ones((2, 2))}, "expected weights of shape"),
+    *_SOURCE,
+]
+REFUSED["privacy.BandedNoise"] = lambda p: [
+    *_each("strategy", (np.triu(np.ones((2, 2))), -np.eye(2), np.zeros((2, 2))), "lower triang"),
+    *_each("strategy", (2.0**31 * np.eye(2), 2.0**-31 * np.eye(2)), r"from 2\^-30 to 2\^30"),
+    ({"strategy": np.ones((2, 3))}, r"expected a square strategy, got shape \(2, 3\)"),
+    ({"strategy": [[NAN]]}, "expected finite strategy"),
+    ({"strategy": [[1.0, 0.0], [1e4, 1.0]]}, "at most 1,024 times the diagonal of their row"),
+    *_SOURCE,
+]
+REFUSED["privacy.FixedOrder"] = lambda p: [
+    ({"num_records": 2**31 - 2, "num_batches": 2**30}, _FEWER),
+    ({"num_batches": 11}, "<= num_records = 10, got 11"),
+    *_each("adjacency", ("add-or-remove-one", None), 'expected adjacency "zero-out-one" or'),
 ]
 REFUSED["privacy.audit"] = lambda p: [
     *_each("confidence", (0.0, 1.0, 95), "expected 0 < confidence < 1"),

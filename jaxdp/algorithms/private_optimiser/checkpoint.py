@@ -37,7 +37,10 @@ from jaxdp.core.files import (
 FILE = "training.npz"
 _FORMAT = 3
 _RECORD = "record "
-_PAST_NOISE = "this file holds past noise, which takes the noise off the releases: keep it secret"
+_PAST_NOISE = (
+    "this file holds past noise, with which anybody can take the noise off the released weights: "
+    "keep it secret"
+)
 
 
 def identity_of_run(

@@ -42,8 +42,8 @@ _OVER_STEPS = (
     "noise of this multiplier would (jaxdp.privacy.noise_over_steps has the proof)"
 )
 _PAST_NOISE = "the optimiser's state and its checkpoints hold past noise and are not released"
-# Sums in units of the noise beyond this do not fit in whole numbers of 64 bits with their noise.
-_LARGEST_SUM = 2.0**60
+# In units of the noise: sums and what is taken back fit in 64 bits, and kept noise is rarely cut.
+_LARGEST_SUM, _LARGEST_CENTRE, _LARGEST_NOISE = 2.0**60, 2**62, 2.0**39
 _CERTIFIED = (
     "proved in the arithmetic of the machine: the noise covers what rounding adds to one record's "
     "part of the sums, and what is released has exactly the law of rounded normal noise",
@@ -119,7 +119,10 @@ class AbstractNoise(eqx.Module):
     ) -> AbstractMechanism:
         """The mechanism of the first sums with exact normal noise of this factor."""
         if self.over_steps is None:
-            return sampler.mechanism(multiplier, num_steps)
+            # A factor that was set afterwards may be below 1.
+            is_known = concrete(multiplier) is not None and concrete(sensitivity) is not None
+            factor = (np if is_known else jnp).minimum(1.0, sensitivity)
+            return sampler.mechanism(multiplier * factor, num_steps)
         return self.over_steps.mechanism(sampler, multiplier, sensitivity, num_steps)
 
     def start(self, weights: PyTree[Array]) -> PyTree[Array] | None:
@@ -191,6 +194,10 @@ class SimulatedNoise(AbstractNoise):
         return count + simulated_noise(count, std, step, key=stream_key(key, "clip count"))
 
     def claim(self, mechanism, noise_multiplier, sampler, num_steps, *, key):
+        if (over := self.over_steps) is not None:
+            # At least the standard deviation of a step over what a record moves it by, in units C.
+            most = math.sqrt(over.squares(num_steps).max())
+            noise_multiplier *= over.sensitivity(sampler, num_steps) / most
         lines = simulated_lines(noise_multiplier, sampler, num_steps, key)
         return Claim(mechanism, (*self._lines(), *lines), False)
 
@@ -213,7 +220,10 @@ class CertifiedNoise(AbstractNoise):
         return self.source.is_reusable
 
     def reason_not_simulated(self):
-        return "a simulation draws its noise from a key, which SecretNoise does not; use noise=None"
+        return (
+            "a simulation draws its noise from a key, which SecretNoise does not; use noise=None "
+            "or noise over the steps with source=None"
+        )
 
     def require_arrays(self, arrays):
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arrays)):
@@ -231,20 +241,28 @@ class CertifiedNoise(AbstractNoise):
         hidden, multiplier = self.source.hiding(step), scale.multiplier
         if over is None or past is None:
             size = 1.0 if over is None else float(over.stds[step])
-            # Poisson batches have an account of each step by itself, with z times this size.
-            multiplier *= max(1.0, scale.sensitivity * size)
+            # The step is charged as one of z times this size.
+            multiplier *= scale.sensitivity * size
             std = widened_for_grid(scale.std, multiplier, scale.num_weights) * size
             return with_secret_noise(total, std, bound=scale.bound, noise=hidden), None
         least = float(over.stds.min())
-        multiplier *= scale.sensitivity * least + math.sqrt(over.num_bands - 1)
+        size = scale.sensitivity * least
+        # The second term is the rounding of past noise, of all steps or of the first ones alone.
+        multiplier *= size + max(1.0, size) * math.sqrt(over.num_bands - 1)
         std = widened_for_grid(scale.std, multiplier, scale.num_weights)
-        unit, std = grid_unit(std * least), std * float(over.stds[step])
-        if scale.bound / unit > _LARGEST_SUM:
-            raise ValueError("expected more noise for so large a batch with BandedNoise, got less")
+        unit, most = grid_unit(std * least), std * float(over.stds.max())
+        std *= float(over.stds[step])
+        if scale.bound / unit > _LARGEST_SUM or most / unit > _LARGEST_NOISE:
+            raise ValueError(
+                "expected secret BandedNoise whose steps have fresh noise of at most 512 times the "
+                "least of them, which is at least 2^-30 of the largest sum of a batch, got other"
+            )
         values = [leaf.astype(np.int64) for leaf in on_grid(total, unit, bound=scale.bound)]
         kept, structure = jax.tree.flatten(past)
         centres = [
-            value - over.taken_back(one, step) for value, one in zip(values, kept, strict=True)
+            # Within the range of `noisy_integers`, which brings neighbours no further apart.
+            np.clip(value - over.taken_back(one, step), -_LARGEST_CENTRE, _LARGEST_CENTRE)
+            for value, one in zip(values, kept, strict=True)
         ]
         noisy = noisy_leaves(centres, std / unit, hidden.hiding(std, *centres))
         after = [

@@ -95,8 +95,8 @@ class PrivateOptimiser(AbstractTrainable):
             b), where b covers rounding; z = 0 has no privacy. With correlated noise, z is the
             multiplier of independent noise at the same cost.
         num_steps: T, the number of steps in the account.
-        sampler: `jaxdp.privacy.PoissonSampler`, with amplification by sampling, or `ShuffledEpochs`
-            or `FixedSizeBatches` there, without.
+        sampler: `jaxdp.privacy.PoissonSampler`, with amplification by sampling; or
+            `ShuffledEpochs`, `FixedOrder` or `FixedSizeBatches` there, without.
         average: average that is released instead of the last iterate, `jaxdp.PolyakAverage()`,
             `jaxdp.TailAverage()` or `jaxdp.algorithms.ExponentialAverage(decay)`; default None.
         noise: None for simulated, independent noise; `jaxdp.privacy.SecretNoise()` for certified
@@ -127,7 +127,7 @@ class PrivateOptimiser(AbstractTrainable):
     sampler: AbstractSampler
     average: AbstractAverage | None
     noise: SecretNoise | AbstractNoiseOverSteps | None
-    correlation_sensitivity: Any  # factor on correlated noise
+    correlation_sensitivity: Any  # factor on noise over the steps, else 1
 
     def __init__(
         self,
@@ -209,7 +209,8 @@ class PrivateOptimiser(AbstractTrainable):
     ) -> "PrivateOptimiser":
         """The optimiser with the noise multiplier whose T steps together are (epsilon, delta)-DP.
 
-        Neighbours are `sampler.adjacency`: zero-out-one for Poisson batches, else replace-one.
+        Neighbours are `sampler.adjacency`: zero-out-one for Poisson batches and by default for
+        `FixedOrder`, else replace-one.
 
         Args:
             epsilon, delta: the budget; epsilon > 0, delta in (0, 1). Or, without delta, a budget
@@ -288,8 +289,9 @@ class PrivateOptimiser(AbstractTrainable):
     def nominal_std_of_sum(self) -> float:
         """The standard deviation z C of the noise on each coordinate of a clipped sum.
 
-        `ScheduledNoise` and `BandedNoise`: the factor on their `stds`. `AdaptiveClip`: at step 0; later it scales with the clip norm. Rounding adds a factor 1 + b, with b = 0.8 %
-        for batches of 256 to 65,536 records.
+        With `ScheduledNoise` and `BandedNoise` it is the factor s on the noise of all steps, and
+        with `AdaptiveClip` it is that of step 0 and later scales with the clip norm. Rounding adds
+        a factor 1 + b, with b = 0.8 % for batches of 256 to 65,536 records.
         """
         return self.sum_multiplier * self.clip.initial * self.correlation_sensitivity
 
@@ -317,6 +319,8 @@ class PrivateOptimiser(AbstractTrainable):
             key: the key of the run, to state in the assumptions how many bits a guess has to find.
             num_steps: the number of first steps to account for; None for all.
 
+        Raises:
+            NotCoveredError: correlated noise has no proof for the sampler's batches.
         """
         self.require_valid()
         num_steps = int(self.num_steps) if num_steps is None else num_steps
@@ -331,7 +335,9 @@ class PrivateOptimiser(AbstractTrainable):
         follows = "all that follows from them"
         if self.average is not None:
             follows += ", the average of the iterates included, at no further cost"
-        charges = self.sampler.charges(num_steps)
+        # The sampler's sentences are on noise that is equal in all steps, or costs as much.
+        is_whole = strategy.over_steps is None or num_steps == self.num_steps
+        charges = self.sampler.charges(num_steps) if is_whole else ()
         return Release(
             what=f"{num_steps} noisy sums of clipped gradients and {follows}",
             adjacency=self.sampler.adjacency,

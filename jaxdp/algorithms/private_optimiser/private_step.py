@@ -224,6 +224,10 @@ def add_noise(
     weights_of(total, "gradient_sum")
     optimiser.noise_strategy.require_arrays((total, step, clip_norm, key))
     require_step(step)
+    noise, known = optimiser.noise_strategy, concrete(step)
+    over = noise.over_steps
+    if over is not None and known is not None and known >= over.num_steps:
+        raise ValueError(f"expected step < num_steps = {over.num_steps}, got {known}")
     is_rounded = not isinstance(total, TwoPartSum)
     if is_rounded:
         total = TwoPartSum(total, jax.tree.map(jnp.zeros_like, total))
@@ -231,7 +235,6 @@ def add_noise(
     num_weights = sum(np.size(leaf) for leaf in weights)
     # Devices have equal shares of a batch, some with an empty place.
     places = -(-optimiser.sampler.capacity // num_devices) * num_devices
-    noise = optimiser.noise_strategy
     find = functools.partial(sensitivity_excess, places, num_weights, num_devices=num_devices)
     # One record moves a sum in floating point by up to C (1 + excess).
     excess = find(microbatch_size=microbatch_size, is_rounded=is_rounded)

@@ -192,9 +192,9 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
 class FixedOrder(AbstractUnamplifiedSampler):
     r"""Batches that come in the same order in every epoch, for noise correlated over epochs.
 
-    One order of the records is drawn from the run's key; the record at place p of it is in batch p
-    mod b of every epoch. Sizes differ by one record at most, and sums are divided by n/b. E epochs,
-    the last maybe unfinished, compose to $\mu = \sqrt{E}$ over the noise multiplier under
+    One order of the records is drawn from the run's key; the record at place p of this order is in
+    batch p mod b of every epoch. Sizes differ by one record at most, and sums are divided by n/b. E
+    epochs, the last maybe unfinished, compose to $\mu = \sqrt{E}$ over the noise multiplier under
     zero-out-one and $2\sqrt{E}$ under replace-one (proof: `AbstractUnamplifiedSampler`), also with
     noise of `ScheduledNoise` or `BandedNoise`.
 
@@ -217,7 +217,7 @@ class FixedOrder(AbstractUnamplifiedSampler):
     _adjacency: str = eqx.field(static=True)
 
     def __init__(self, num_records: int, num_batches: int, adjacency: str = ZERO_OUT_ONE):
-        self.num_batches = require_count("num_batches", num_batches)
+        self.num_batches = num_batches = require_count("num_batches", num_batches)
         if adjacency not in (ZERO_OUT_ONE, REPLACE_ONE):
             came = described(adjacency)
             raise ValueError(f'expected adjacency "zero-out-one" or "replace-one", got {came}')
@@ -225,6 +225,7 @@ class FixedOrder(AbstractUnamplifiedSampler):
         if num_batches > count:
             raise ValueError(f"expected num_batches <= num_records = {count}, got {num_batches}")
         super().__init__(count, -(-count // num_batches))
+        require_indices(count, self.capacity * num_batches)
         self._adjacency = adjacency
 
     @classmethod

@@ -15,7 +15,7 @@ from helpers import assert_mean_close, assert_variance
 import jaxdp
 from jaxdp.algorithms import AdaptiveClip, train
 from jaxdp.core.checks import NotCoveredError
-from jaxdp.privacy import BufferedToeplitzNoise, FixedSizeBatches, PoissonSampler, SecretNoise
+from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ScheduledNoise, SecretNoise
 
 RECORDS, STEPS = 40, 60
 # The gradient of a record is its row, whose norm is one of 1/40, ..., 1.
@@ -167,8 +167,8 @@ def test_a_count_that_no_batch_has_moves_the_clip_norm_no_further_than_one_that_
 def test_what_has_no_proof_or_no_room_is_refused():
     with pytest.raises(ValueError, match=r"count_noise > noise_multiplier/2 = 2\.5, got 2\.0"):
         _optimiser(CLIP, noise_multiplier=5.0)
-    with pytest.raises(ValueError, match="expected independent noise with an AdaptiveClip"):
-        _optimiser(CLIP, noise=BufferedToeplitzNoise((0.2, 0.1), (0.9, 0.5)))
+    with pytest.raises(ValueError, match="expected equal, independent noise with an AdaptiveClip"):
+        _optimiser(CLIP, noise=ScheduledNoise([1.0]))
     weights, key, optimiser = GIVEN[0], jr.key(0), _optimiser(CLIP)
     state, plain = optimiser.init(weights), _optimiser(1.0)
     for made, other in ((optimiser, plain), (plain, optimiser)):

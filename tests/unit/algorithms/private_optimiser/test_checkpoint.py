@@ -24,7 +24,14 @@ import jaxdp
 from jaxdp.algorithms import AdaptiveClip, NonPrivateOptimiser
 from jaxdp.algorithms.private_optimiser import checkpoint, training
 from jaxdp.core.files import archived, as_header, header_of, read_arrays, whole_file
-from jaxdp.privacy import BufferedToeplitzNoise, PoissonSampler, SecretNoise, ShuffledEpochs
+from jaxdp.privacy import (
+    BandedNoise,
+    FixedOrder,
+    PoissonSampler,
+    ScheduledNoise,
+    SecretNoise,
+    ShuffledEpochs,
+)
 
 
 def _stopped(folder, evaluations=3, **options):
@@ -51,12 +58,18 @@ def _assert_same(found, expected):
         np.testing.assert_array_equal(one, other)
 
 
+# Six epochs of two batches.
+BANDED = {
+    "sampler": FixedOrder(24, 2),
+    "noise": BandedNoise(np.eye(STEPS) + 0.5 * np.eye(STEPS, k=-1)),
+}
 KINDS = MadeWhenAsked(
     {
         "poisson": lambda: optimiser(),
         "epochs": lambda: optimiser(sampler=ShuffledEpochs(24, 8), average=None),
-        "correlated": lambda: optimiser(
-            sampler=ShuffledEpochs(24, 2), noise=BufferedToeplitzNoise((0.2, 0.1), (0.9, 0.5))
+        "banded": lambda: optimiser(**BANDED),
+        "banded, seeded": lambda: optimiser(
+            **BANDED | {"noise": BANDED["noise"].replace(source=SecretNoise(2**200 + 3))}
         ),
         "seeded": lambda: optimiser(noise=SecretNoise(2**200 + 3)),
         "adaptive clip": lambda: optimiser(
@@ -75,6 +88,14 @@ def test_a_run_that_was_stopped_ends_bit_by_bit_like_one_that_was_not(kind, tmp_
     for evaluations in (1, 3, 4):
         _stopped(tmp_path, evaluations, made=made)
     _assert_same(trained(tmp_path, made=made), whole)
+
+
+def test_a_file_with_past_noise_says_that_it_is_secret(tmp_path):
+    for name in ("banded", "epochs"):
+        folder = tmp_path / name
+        _stopped(folder, made=KINDS[name])
+        header = header_of(read_arrays(folder / checkpoint.FILE))
+        assert ("keep it secret" in header.get("secret", "")) == (name == "banded")
 
 
 def test_a_run_that_has_ended_is_returned_without_a_step(tmp_path, monkeypatch):
@@ -134,6 +155,7 @@ def _others():
         "noise": ({"made": optimiser(noise_multiplier=2.1)}, optimisation),
         "sampler": ({"made": optimiser(sampler=PoissonSampler(24, 0.3))}, optimisation),
         "secret": ({"made": optimiser(noise=SecretNoise(2**200))}, optimisation),
+        "schedule": ({"made": optimiser(noise=ScheduledNoise(np.ones(STEPS)))}, optimisation),
         "every": ({"every": 4}, measured),
         "microbatches": ({"microbatch_size": 4}, measured),
     }

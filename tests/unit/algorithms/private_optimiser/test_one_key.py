@@ -15,11 +15,11 @@ from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
 
 RECORDS, STEPS = 20, 5
 DATA = np.ones((RECORDS, 2), np.float32), np.zeros(RECORDS, np.float32)
-EPOCHS = privacy.ShuffledEpochs(RECORDS, 4)
+EPOCHS, ORDER = privacy.ShuffledEpochs(RECORDS, 4), privacy.FixedOrder(RECORDS, 2)
 NOISES = {
     "simulated": None,
     "secret": privacy.SecretNoise(),
-    "correlated": privacy.BufferedToeplitzNoise([-0.1], [0.8]),
+    "banded": privacy.BandedNoise(np.eye(STEPS) + 0.5 * np.eye(STEPS, k=-1)),
 }
 
 
@@ -30,8 +30,12 @@ class InTurn(AbstractUnamplifiedSampler):
         start = jr.randint(key, (), 0, self.num_records) + step * self.capacity
         return (start + jnp.arange(self.capacity)) % self.num_records, jnp.ones(self.capacity, bool)
 
-    def uses(self, num_steps):
-        return -(-num_steps * self.capacity // self.num_records)
+    def largest_sum(self, numbers):
+        uses = -(-len(numbers) * self.capacity // self.num_records)
+        return float(np.sort(numbers)[-uses:].sum())
+
+    def separation(self, num_steps):
+        return self.num_records // self.capacity
 
 
 def _loss(weight, x, y):
@@ -71,14 +75,17 @@ def _fresh():
 
 def test_with_fresh_keys_a_record_is_in_more_batches_than_are_accounted_for():
     halves = privacy.ShuffledEpochs(RECORDS, RECORDS // 2)
-    for sampler, steps in ((EPOCHS, STEPS), (halves, 2), (InTurn(RECORDS, 4), STEPS)):
+    kinds = (EPOCHS, STEPS), (halves, 2), (ORDER, 2), (InTurn(RECORDS, 4), STEPS)
+    for sampler, steps in kinds:
         assert sampler.uses(steps) == _most_batches(sampler, ONE[:steps]) == 1
         assert _most_batches(sampler, _fresh()[:steps]) > 1
         assert sampler.needs_one_key
 
 
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("sampler", [EPOCHS, InTurn(RECORDS, 4)], ids=["epochs", "ones own"])
+@pytest.mark.parametrize(
+    "sampler", [EPOCHS, ORDER, InTurn(RECORDS, 4)], ids=["epochs", "fixed order", "ones own"]
+)
 def test_a_second_key_is_refused_in_a_step_and_in_an_update(sampler, noise):
     optimiser = _optimiser(sampler, NOISES[noise])
     total = jnp.ones(2)
@@ -114,10 +121,11 @@ def test_a_traced_second_key_leaves_no_numbers():
     "sampler",
     [
         privacy.ShuffledEpochs(RECORDS, RECORDS),
+        privacy.FixedOrder(RECORDS, 1),
         privacy.FixedSizeBatches(RECORDS, 4),
         privacy.PoissonSampler(RECORDS, 0.2),
     ],
-    ids=["full", "fixed", "poisson"],
+    ids=["full", "full order", "fixed", "poisson"],
 )
 def test_where_every_batch_is_paid_for_each_step_may_have_its_own_key(sampler):
     for noise in (None, privacy.SecretNoise()):

@@ -11,7 +11,14 @@ import pytest
 from worst_case import optimiser
 
 import jaxdp
-from jaxdp.privacy import FixedSizeBatches, SecretNoise, ShuffledEpochs, audit, gaussian_epsilon
+from jaxdp.privacy import (
+    FixedOrder,
+    FixedSizeBatches,
+    SecretNoise,
+    ShuffledEpochs,
+    audit,
+    gaussian_epsilon,
+)
 from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
 
 
@@ -23,8 +30,9 @@ class Cyclic(AbstractUnamplifiedSampler):
         indices = (start + jnp.arange(self.capacity)) % self.num_records
         return indices, jnp.ones(self.capacity, bool)
 
-    def uses(self, num_steps):
-        return -(-num_steps * self.capacity // self.num_records)
+    def largest_sum(self, numbers):
+        uses = -(-len(numbers) * self.capacity // self.num_records)
+        return float(np.sort(numbers)[-uses:].sum())
 
 
 @pytest.mark.parametrize(("num_records", "batch_size"), [(7, 3), (6, 3)])
@@ -69,6 +77,25 @@ def test_every_record_is_in_one_batch_of_each_epoch(batch_size):
         first = epoch * sampler.steps_per_epoch
         drawn = _records(sampler, range(first, first + sampler.steps_per_epoch), jr.key(0))
         assert sorted(drawn) == list(range(12))
+
+
+@pytest.mark.parametrize("num_batches", [1, 3, 5])
+def test_a_fixed_order_has_the_same_batches_in_every_epoch_and_each_record_once(num_batches):
+    sampler, epochs = FixedOrder(12, num_batches), []
+    for epoch in range(2):
+        steps = range(epoch * num_batches, (epoch + 1) * num_batches)
+        epochs.append([sorted(_records(sampler, [step], jr.key(0))) for step in steps])
+        assert sorted(_records(sampler, steps, jr.key(0))) == list(range(12))
+        sizes = {len(batch) for batch in epochs[-1]}
+        assert max(sizes) == sampler.capacity
+        assert max(sizes) - min(sizes) <= 1
+    assert epochs[0] == epochs[1]
+    other = [sorted(_records(sampler, [step], jr.key(1))) for step in range(num_batches)]
+    assert (other == epochs[0]) == (num_batches == 1)
+    assert sampler.expected_batch_size == 12 / num_batches
+    assert sampler.inclusion_moments.epoch_steps == num_batches
+    assert sampler.inclusion_moments.is_kept
+    assert FixedOrder.of_share(12, 1 / num_batches) == sampler
 
 
 @pytest.mark.parametrize("sampler", [ShuffledEpochs(30, 10), FixedSizeBatches(30, 10)])
