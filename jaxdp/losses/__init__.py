@@ -7,6 +7,7 @@ from jaxdp.losses.base import AbstractLoss as AbstractLoss
 from jaxdp.losses.base import AbstractMarginLoss as AbstractMarginLoss
 from jaxdp.losses.base import AbstractResidualLoss as AbstractResidualLoss
 from jaxdp.losses.logistic import Logistic as Logistic
+from jaxdp.losses.one_hot_squared import OneHotSquared as OneHotSquared
 from jaxdp.losses.softmax import Softmax as Softmax
 from jaxdp.losses.squared import HalfSquared as HalfSquared
 from jaxdp.losses.squared import Huber as Huber
@@ -19,6 +20,7 @@ __all__ = [
     "HalfSquared",
     "Huber",
     "Logistic",
+    "OneHotSquared",
     "Softmax",
     "Squared",
 ]

@@ -1,5 +1,6 @@
 """The cross entropy of several classes."""
 
+import dataclasses
 import math
 from typing import ClassVar
 
@@ -10,18 +11,16 @@ import numpy as np
 import scipy
 from jaxtyping import Array, Float, Real
 
-from jaxdp.core.arrays import float_dtype, plain_number
+from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count
-from jaxdp.losses.base import AbstractClassificationLoss, known_labels
+from jaxdp.losses.classes import NUM_METRIC_NODES, AbstractClassesLoss
 from jaxdp.losses.gaussian import softmax as of_gaussian
 
 # For clipped slopes: errors of single samples are a few hundredths of the limit.
 _NUM_NODES = 54
-# For the mean loss and probabilities, which are computed less often.
-_NUM_METRIC_NODES = 256
 
 
-class Softmax(AbstractClassificationLoss):
+class Softmax(AbstractClassesLoss):
     r"""The softmax loss of k classes, also called cross-entropy: $\ln\sum_j e^{f_j} - f_y$.
 
     Predictions f have shape (..., k), labels are y = 0, ..., k - 1 of any type; other labels give
@@ -57,25 +56,8 @@ class Softmax(AbstractClassificationLoss):
             if self.nodes_per_row % 2:
                 raise ValueError(f"expected an even nodes_per_row, got {self.nodes_per_row}")
 
-    @property
-    def num_outputs(self):
-        return self.num_classes
-
-    @property
-    def class_labels(self):
-        return tuple(map(float, range(self.num_classes)))
-
-    def require_labels(self, name, labels, *, are_private=False):
-        known, count = known_labels(name, labels), self.num_classes
-        if known is None:
-            return
-        is_class = (known >= 0) & (known < count) & (known == np.floor(known))
-        if not is_class.all():
-            came = "others" if are_private else f"{known[~is_class][0]:g}"
-            raise ValueError(
-                f"expected {name} to be whole numbers from 0 to {count - 1} "
-                f"(num_classes={count}), got {came}"
-            )
+    def with_nodes(self, per_row):
+        return dataclasses.replace(self, nodes_per_row=per_row)
 
     def value(self, prediction, label, *, xp=jnp):
         is_label, gaps = self._gaps(prediction, label, xp)
@@ -92,31 +74,11 @@ class Softmax(AbstractClassificationLoss):
         others = xp.where(is_label, 0, shares)
         return xp.where(is_label, -xp.sum(others, axis=-1, keepdims=True), others)
 
-    def correct_share(self, prediction, label):
-        _, gaps = self._gaps(prediction, label)
-        num_tied = jnp.sum(gaps == 0, axis=-1, dtype=gaps.dtype)
-        is_exceeded = jnp.any(gaps > 0, axis=-1)
-        share = jnp.where(is_exceeded, 0, 1 / jnp.maximum(num_tied, 1))
-        return jnp.where(jnp.isnan(gaps).any(axis=-1), jnp.nan, share)
-
     def expected_value(self, mean, variance, label, *, num_nodes: int | None = None):
         if num_nodes is None:
-            num_nodes = _NUM_METRIC_NODES if self.nodes_per_row is None else _NUM_NODES
+            num_nodes = NUM_METRIC_NODES if self.nodes_per_row is None else _NUM_NODES
         is_label, gaps, variance = self._gaussian(mean, variance, label)
         return of_gaussian.expected_value(gaps, is_label, variance, num_nodes)
-
-    def correct_probability(self, mean, variance, label, *, num_nodes: int = _NUM_METRIC_NODES):
-        is_label, gaps, variance = self._gaussian(mean, variance, label)
-        if variance.ndim < gaps.ndim:
-            is_fixed = ~(variance > 0)
-            safe = jnp.where(is_fixed, 1, variance)
-            random = of_gaussian.isotropic_probability(gaps, is_label, safe)
-        else:
-            is_fixed = jnp.all(variance == variance[..., :1, :1], axis=(-2, -1))
-            random = of_gaussian.correlated_probability(gaps, is_label, variance, num_nodes)
-        share = self.correct_share(gaps, label)
-        # A label that is not a class gives NaN.
-        return jnp.where(is_fixed | jnp.isnan(share), share, random)
 
     def clipped_slope(self, mean, variance, label, limit, *, num_nodes: int = _NUM_NODES):
         is_label, gaps, variance = self._gaussian(mean, variance, label)
@@ -147,35 +109,3 @@ class Softmax(AbstractClassificationLoss):
             return shares * (changes - np.sum(shares * changes, axis=-1, keepdims=True))
 
         return times
-
-    def _gaussian(self, mean, variance, label):
-        """The label's output, by how much the means exceed its own, and their variance."""
-        dtype = float_dtype((mean, variance))
-        mean, variance = jnp.asarray(mean, dtype), jnp.asarray(variance, dtype)
-        is_label, gaps = self._gaps(mean, label)
-        square = (self.num_classes, self.num_classes)
-        if variance.ndim >= mean.ndim and variance.shape[-2:] != square:
-            raise ValueError(
-                f"expected a variance for each prediction, or a covariance of shape (..., "
-                f"{self.num_classes}, {self.num_classes}), got {variance.shape}"
-            )
-        return is_label, gaps, variance
-
-    def _gaps(self, prediction, label, xp=jnp):
-        """The label's output, and by how much the others exceed it."""
-        is_label, own = self._own(prediction, label, xp)
-        return is_label, prediction - own
-
-    def _own(self, prediction, label, xp):
-        """A mask of the label's output, and its value; NaN if the label is not a class."""
-        if prediction.shape[-1:] != (self.num_classes,):
-            raise ValueError(
-                f"expected predictions of shape (..., {self.num_classes}), one a class, got "
-                f"{prediction.shape}"
-            )
-        label = xp.asarray(label)[..., None]
-        classes = xp.arange(self.num_classes).reshape((1,) * (label.ndim - 1) + (-1,))
-        is_label = classes == label
-        own = xp.sum(xp.where(is_label, prediction, 0), axis=-1, keepdims=True)
-        own = xp.where(is_label.any(axis=-1, keepdims=True), own, xp.nan)
-        return is_label, own

@@ -61,8 +61,8 @@ class KernelModes(eqx.Module):
         per_row = 2 * math.ceil(_ROW_NODES / (2 * self.num_train))
         if not self.outputs or per_row > _MOST_NODES:
             return self
-        loss = dataclasses.replace(self.loss, nodes_per_row=per_row)
-        return dataclasses.replace(self, loss=loss)
+        loss: Any = self.loss
+        return dataclasses.replace(self, loss=loss.with_nodes(per_row))
 
     def train_predictions(self, mean: Float[Array, " modes *outputs"]) -> Array:
         moved = product(self.factor, mean)

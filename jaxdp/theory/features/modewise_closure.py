@@ -24,7 +24,6 @@ from 128 fixed draws of the head: the standard deviation is sampled to 2 % or be
 test_everyday (against stored numbers) and test_everyday_agreement (against simulated runs).
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -202,7 +201,8 @@ def closure_of_outputs(modes: KernelModes, recursion: LinearRecursion, limits):
     dtype = float_dtype(modes, recursion, limits)
     outputs: int = modes.outputs[0]
     # Measures use all nodes, which dominating noise needs.
-    loss: Any = dataclasses.replace(modes.loss, nodes_per_row=None)
+    loss: Any = modes.loss
+    loss = loss.with_nodes(None)
     start = modewise_start(modes, recursion, dtype)
 
     def step(moments, index):

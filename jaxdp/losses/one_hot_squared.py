@@ -1,0 +1,184 @@
+r"""Least squares of several classes, with its slope clipped on the joint norm.
+
+The residual $r = f - e_y \sim N(m, vI_k)$ is clipped to $r\min(1, c/|r|)$. Its length
+$\rho = \sqrt v\,u$ has, with $\alpha = |m|/\sqrt v$, $\nu = k/2 - 1$ and $x = \alpha u$, the density
+$p(u) \propto u^{k-1}e^{-(u - \alpha)^2/2}\,G_\nu(x)$, $G_\nu(x) = e^{-x}x^{-\nu}I_\nu(x)$. Given
+$\rho$, the angle $\theta$ to m follows the von Mises-Fisher law of concentration x: with
+$q = I_{\nu+1}(x)/(xI_\nu(x))$, $E\cos\theta = xq$ and $E\cos^2\theta = 1 - (k - 1)q$. So with
+$g = \min(1, c/\rho)$
+
+$$ E[gr] = m\,E[g\,u^2q], \quad E|gr|^2 = v\,E[g^2u^2], \quad
+   \mathrm{tr}\,E[J] = k\,P(\rho \le c) + (k - 1)\,E[g; \rho > c], $$
+
+and the square of the clipped residual in each direction across m has the mean $E[g^2\rho^2q]$. The
+integrals over u end at c, so that their integrands are smooth, with ten nodes of Gauss and Legendre
+on each side. $I_\nu$ comes from Debye's expansion at order 7 or more, and $1/q_\nu =
+2(\nu + 1) + x^2q_{\nu+1}$ backwards from there (Abramowitz and Stegun 9.7.7, 9.6.26). Derived: here;
+test_one_hot_squared: moments are within 0.0005 of their scale, min(c, |m| + sqrt(kv)), of a dense
+float64 reference.
+"""
+
+import math
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Real
+
+from jaxdp.core.arrays import plain_number
+from jaxdp.core.checks import require_count
+from jaxdp.core.numerics.precision import product, safe_sqrt
+from jaxdp.losses.base import ClippedSlope
+from jaxdp.losses.classes import AbstractClassesLoss
+from jaxdp.losses.gaussian.softmax import CorrelatedSlope
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+# The integrals end this many standard deviations of the length from its mean.
+_DEVIATIONS = 5.0
+# The smallest order at which Debye's expansion is used.
+_LEAST_ORDER = 7
+# The shortest length, in deviations of an output.
+_SHORTEST = 1e-3
+# Added to squared lengths of residuals, whose labels have length 1.
+_LEAST_SQUARE = 1e-6
+
+
+class OneHotSquared(AbstractClassesLoss):
+    r"""Half the squared distance to the label's unit vector, $|f - e_y|^2/2$, of k classes.
+
+    Predictions f have shape (..., k), labels are y = 0, ..., k - 1 of any type; other labels give
+    NaN. The slope is $f - e_y$, clipped on its joint norm. The largest entry names the class.
+
+    Args:
+        num_classes: k >= 2.
+
+    Raises:
+        ValueError: num_classes is below 2.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.losses import OneHotSquared
+        >>> float(OneHotSquared(3).value(np.array([2.0, 0.0, 1.0]), 0))
+        1.0
+    """
+
+    curvature_bound: ClassVar[float] = 1.0
+    slope_bound: ClassVar[float] = math.inf
+
+    num_classes: int = eqx.field(static=True, converter=plain_number)
+
+    def __check_init__(self):
+        require_count("num_classes", self.num_classes, least=2)
+
+    def value(self, prediction, label, *, xp=jnp):
+        return xp.sum(self.slope(prediction, label, xp=xp) ** 2, axis=-1) / 2
+
+    def slope(self, prediction, label, *, xp=jnp):
+        is_label, own = self._own(prediction, label, xp)
+        return prediction + 0 * own - is_label
+
+    def slope_changes(self, prediction, label):
+        del prediction, label
+        return lambda changes: changes
+
+    def expected_value(self, mean, variance, label, *, num_nodes: int | None = None):
+        del num_nodes
+        residual, variance = self._residual(mean, variance, label)
+        return (jnp.sum(residual**2, axis=-1) + self.num_classes * variance) / 2
+
+    def clipped_slope(self, mean, variance, label, limit):
+        residual, variance = self._residual(mean, variance, label)
+        share, square, _, derivative, clipped = self._moments(residual, variance, limit)
+        return ClippedSlope(share[..., None] * residual, square, derivative, clipped)
+
+    def clipped_slope_correlated(
+        self,
+        mean: Float[Array, "*batch k"],
+        covariance: Float[Array, "*batch k k"],
+        label: Real[Array, "*batch"],
+        limit: Float[Array, "*batch"],
+    ) -> CorrelatedSlope:
+        """Moments of the clipped slope, as if the covariance were isotropic: its mean diagonal.
+
+        Noise is isotropic and the loss is symmetric. Exact for isotropic covariances, and without
+        clipping: the second moment's part that is linear in the prediction has the covariance.
+        """
+        residual, variance = self._residual(mean, covariance, label)
+        share, square, across, derivative, clipped = self._moments(residual, variance, limit)
+        total = jnp.sum(residual**2, axis=-1)[..., None, None]
+        axis = residual[..., :, None] * residual[..., None, :] / (total + _LEAST_SQUARE)
+        identity, k = jnp.eye(self.num_classes, dtype=residual.dtype), self.num_classes
+
+        def symmetric(across, mean_diagonal):
+            across, excess = across[..., None, None], k * (mean_diagonal - across)
+            return across * identity + excess[..., None, None] * axis
+
+        jacobian, second = symmetric(share, derivative), symmetric(across, square)
+        rest = covariance - variance[..., None, None] * identity
+        second += product(product(jacobian, rest), jacobian)
+        return CorrelatedSlope(share[..., None] * residual, second, jacobian, clipped)
+
+    def _residual(self, mean, variance, label):
+        """The mean residual, and the variance of an output."""
+        _, gaps, variance = self._gaussian(mean, variance, label)
+        if variance.ndim >= jnp.ndim(mean):
+            variance = jnp.trace(variance, axis1=-2, axis2=-1) / self.num_classes
+        return self.slope(jnp.asarray(mean, gaps.dtype), label), variance
+
+    def _moments(self, residual, variance, limit):
+        r"""$E[g\,u^2q]$, $E|gr|^2/k$, $E[g^2\rho^2q]$, $\mathrm{tr}\,E[J]/k$, P(clipped)."""
+        k, total = self.num_classes, jnp.sum(residual**2, axis=-1)
+        # The floor makes a variance of zero harmless.
+        floor = float(jnp.finfo(residual.dtype).eps) ** 0.75 * (total + _LEAST_SQUARE)
+        std = jnp.sqrt(variance + floor)
+        alpha = safe_sqrt(total) / std
+        centre = alpha**2 + k - 1
+        reach = _DEVIATIONS * jnp.sqrt((centre + alpha**2) / (2 * centre))
+        last = jnp.sqrt(centre) + reach
+        first = jnp.maximum(jnp.sqrt(centre) - reach, _SHORTEST)
+        # Finite for an infinite limit.
+        level = jnp.minimum(limit, last * std) / std
+        middle, ndim = jnp.maximum(level, first), std.ndim
+        nodes, weights = (
+            jnp.asarray(part / 2, std.dtype).reshape(-1, *(1,) * ndim)
+            for part in (_NODES, _WEIGHTS)
+        )
+        parts = [(begin, end - begin) for begin, end in ((first, middle), (middle, last))]
+        u = jnp.concatenate([begin[None] + width[None] * (nodes + 0.5) for begin, width in parts])
+        log_density, q = _log_density_and_q(u, alpha[None], k)
+        density = jnp.exp(log_density - lax.stop_gradient(jnp.max(log_density, axis=0)))
+        density *= jnp.concatenate([width[None] * weights for _, width in parts])
+        scale = jnp.minimum(1, level[None] / u)
+        is_out = (np.arange(len(u)) >= len(_NODES)).reshape(-1, *(1,) * ndim)
+        jacobian = jnp.where(is_out, (k - 1) / k * scale, 1)
+        along = density * u**2
+
+        def mean(values, weights):
+            return jnp.sum(values * weights, axis=0) / jnp.sum(weights, axis=0)
+
+        # Ratios, so that nothing is rounded without clipping.
+        return (
+            mean(scale, along * q),
+            mean(scale**2, along) * (total / k + variance),
+            mean(scale**2, along * q) * variance,
+            mean(jacobian, density),
+            mean(jnp.where(is_out, 1, jnp.zeros_like(u)), density),
+        )
+
+
+def _log_density_and_q(u, alpha, k: int):
+    r"""$\ln p(u)$ but for a constant, and $q_\nu(\alpha u)$."""
+    steps = max(0, math.ceil(_LEAST_ORDER + 1 - k / 2))
+    order, x = k / 2 - 1 + steps, alpha * u
+    root = jnp.sqrt(order**2 + x**2)
+    t = order / root
+    factor = (1 + (3 * t - 5 * t**3) / (24 * order)) / jnp.sqrt(root)
+    inverse = order + 0.5 + jnp.sqrt((order + 1.5) ** 2 + x**2)
+    for step in range(steps):
+        inverse = 2 * (order - step) + x**2 / inverse
+        factor *= inverse
+    exponent = order**2 / (root + x) - (u - alpha) ** 2 / 2
+    logs = (k - 1) * jnp.log(u) - order * jnp.log(order + root) + jnp.log(factor)
+    return exponent + logs, 1 / inverse
