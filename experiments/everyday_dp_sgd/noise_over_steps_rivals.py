@@ -14,6 +14,7 @@ the variances of noise and of batches by the linear recursion around its end.
 """
 
 import functools
+import itertools
 from typing import Any, NamedTuple
 
 import jax
@@ -59,7 +60,8 @@ def head(mnist: Mnist, num_private: int, num_features: int) -> Head:
     best = np.linalg.lstsq(train, labels, rcond=None)[0]
     least = np.mean(np.sum((test @ best - test_labels) ** 2, axis=1)) / 2
     parts = train[:num_private], labels[:num_private], test, test_labels
-    return Head(*(jnp.asarray(part, jnp.float32) for part in parts), float(least))
+    a, b, c, d = (jnp.asarray(part, jnp.float32) for part in parts)
+    return Head(a, b, c, d, float(least))
 
 
 class Run(NamedTuple):
@@ -80,11 +82,12 @@ def run_of(num_steps: int, time: float, schedule: str, clip_norm: float) -> Run:
 
 
 class Method(NamedTuple):
-    """Batches and noise: the share q, groups, the inverse strategy and its sensitivity."""
+    """Batches and noise: the share q, groups, the inverse strategy, its bands and sensitivity."""
 
     rate: float
     num_groups: int
     inverse: np.ndarray
+    num_bands: int = 1
     sensitivity: float = 1.0
 
     def multiplier(self, epsilon: float, delta: float, num_records: int) -> float:
@@ -108,7 +111,7 @@ def methods(name: str, rate: float, num_steps: int, sizes: tuple[int, ...]) -> l
         return [Method(rate, 1, identity)]
     if name == "prefix sums":
         return [
-            Method(rate, size, np.linalg.inv(normalised(prefix_column(num_steps, size), num_steps)))
+            Method(rate, size, np.linalg.inv(prefix_strategy(num_steps, size)), size)
             for size in sizes
             if size <= batches
         ]
@@ -116,7 +119,8 @@ def methods(name: str, rate: float, num_steps: int, sizes: tuple[int, ...]) -> l
     for size in sizes:
         root = np.cumprod([1.0, *((k - 1.5) / k for k in range(1, min(size, num_steps)))])
         inverse = scipy.linalg.toeplitz(np.pad(root, (0, num_steps - len(root))), 0 * identity[0])
-        found.append(Method(rate, batches, inverse, fixed_order_sensitivity(inverse, batches)))
+        sensitivity = fixed_order_sensitivity(inverse, batches)
+        found.append(Method(rate, batches, inverse, size, sensitivity))
     return found
 
 
@@ -128,8 +132,9 @@ def fixed_order_sensitivity(inverse: np.ndarray, num_batches: int) -> float:
     return max(gram[g::num_batches, g::num_batches].sum() for g in range(num_batches)) ** 0.5
 
 
-def normalised(column: np.ndarray, num_steps: int) -> np.ndarray:
-    """The Toeplitz matrix of a first column, with columns of norm 1."""
+def prefix_strategy(num_steps: int, num_bands: int) -> np.ndarray:
+    """The banded Toeplitz strategy for prefix sums, with columns of norm 1."""
+    column = prefix_column(num_steps, num_bands)
     column = np.pad(column, (0, num_steps - len(column)))
     matrix = np.tril(scipy.linalg.toeplitz(column))
     return matrix / np.linalg.norm(matrix, axis=0)
@@ -177,7 +182,9 @@ def simulate(
         added *= multiplier * clips[:, None, None]
     rows = jnp.arange(len(head.features)) % method.num_groups
     groups = jax.vmap(lambda key: jr.permutation(key, rows), out_axes=1)(jr.split(order, len(runs)))
-    rates, shares = (np.stack(part, 1) for part in ([r.rates for r in runs], [r.shares for r in runs]))
+    rates, shares = (
+        np.stack(part, 1) for part in ([r.rates for r in runs], [r.shares for r in runs])
+    )
     given = rates, shares, added, np.arange(num_steps) % method.num_groups
     return _descent(head, given, clips, groups, share, method.rate, key=coins)
 
@@ -231,7 +238,7 @@ class Linear(NamedTuple):
         return float(self.squares @ (within + between)) / num_records / 2
 
 
-def linearised(head: Head, runs: list[Run], rate: float, *, key) -> list[Linear]:
+def linearised(head: Head, runs: list[Run], *, key) -> list[Linear]:
     """Descent without noise on all rows, and the recursions around the ends."""
     whole = Method(1.0, 1, np.eye(len(runs[0].rates)))
     weights = simulate(head, runs, whole, 0.0, key=key)
@@ -246,8 +253,12 @@ def linearised(head: Head, runs: list[Run], rate: float, *, key) -> list[Linear]
         slopes = np.where(factors < 1, factors * (1 - 1 / NUM_CLASSES), 1)
         curvature, modes = np.linalg.eigh((rows * slopes[:, None]).T @ rows / len(rows))
         along = (rows @ modes) ** 2
-        responses = _responses(run, curvature) * np.sqrt(np.mean((tests @ modes) ** 2, axis=0))[:, None]
-        found.append(Linear(run, float(excess), responses, (factors * sizes) ** 2 @ along / len(rows)))
+        responses = (
+            _responses(run, curvature) * np.sqrt(np.mean((tests @ modes) ** 2, axis=0))[:, None]
+        )
+        found.append(
+            Linear(run, float(excess), responses, (factors * sizes) ** 2 @ along / len(rows))
+        )
     return found
 
 
@@ -268,4 +279,43 @@ class Tuned(NamedTuple):
     run: Run
     method: Method
     multiplier: float
-    words: str
+    settings: dict[str, float]
+
+
+def best_settings(
+    head: Head, config: Any, epochs: int, names: tuple[str, ...], *, key
+) -> dict[float, dict[str, Tuned]]:
+    """For each epsilon and method, the settings of least predicted risk on the grid."""
+    found: dict[float, dict[str, Tuned]] = {epsilon: {} for epsilon in config.epsilons}
+    count = len(head.features)
+    for batches in config.batches:
+        num_steps, grid = (
+            epochs * batches,
+            list(itertools.product(config.times, SCHEDULES, config.clip_norms)),
+        )
+        runs = [run_of(num_steps, *choice) for choice in grid]
+        models = linearised(head, runs, key=key)
+        for name in names:
+            for method in methods(name, 1 / batches, num_steps, config.bands):
+                parts = [(one.bias + one.draw(method, count), one.noise(method)) for one in models]
+                base, unit = np.array(parts).T
+                for epsilon, best in found.items():
+                    multiplier = method.multiplier(epsilon, config.delta, count)
+                    clips = np.array([run.clip_norm for run in runs])
+                    risks = base + unit * (multiplier * clips * batches / count) ** 2
+                    place = int(np.nanargmin(risks))
+                    if name in best and best[name].predicted <= risks[place]:
+                        continue
+                    time, schedule, clip_norm = grid[place]
+                    settings = {
+                        "batches": batches,
+                        "bands": method.num_bands,
+                        "time": time,
+                        "is_linear": schedule == "linear",
+                        "clip_norm": clip_norm,
+                        "multiplier": multiplier,
+                    }
+                    best[name] = Tuned(
+                        float(risks[place]), runs[place], method, multiplier, settings
+                    )
+    return found
