@@ -53,6 +53,8 @@ class OneHotSquared(AbstractClassesLoss):
 
     Args:
         num_classes: k >= 2.
+        is_centred: whether 1/k is subtracted from the unit vectors' entries, default False. It
+            suits features of mean zero: a head that starts from 0 then gives every class 1/k.
 
     Raises:
         ValueError: num_classes is below 2.
@@ -68,6 +70,7 @@ class OneHotSquared(AbstractClassesLoss):
     slope_bound: ClassVar[float] = math.inf
 
     num_classes: int = eqx.field(static=True, converter=plain_number)
+    is_centred: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         require_count("num_classes", self.num_classes, least=2)
@@ -77,7 +80,7 @@ class OneHotSquared(AbstractClassesLoss):
 
     def slope(self, prediction, label, *, xp=jnp):
         is_label, own = self._own(prediction, label, xp)
-        return prediction + 0 * own - is_label
+        return prediction + 0 * own - is_label + self.is_centred / self.num_classes
 
     def slope_changes(self, prediction, label):
         del prediction, label
