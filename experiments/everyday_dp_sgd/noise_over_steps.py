@@ -67,7 +67,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     """Tune and simulate every method at every budget and number of epochs."""
     problem, least = problem_of(read_digits(data), config.num_private, config.num_features)
     settings = "total_rate", "is_falling", "clip_norm", "batches", "bands", "multiplier"
-    axes = {"epochs": config.epochs, "epsilon": config.epsilons, "method": list(_COLORS)}
+    axes = {"epochs": config.epochs, "epsilon": config.epsilons, "noise": list(_COLORS)}
     found = harness.empty(
         axes | {"run": config.num_runs},
         {tuple(axes): ["predicted", *settings], (*axes, "run"): ["excess"]},
@@ -82,14 +82,14 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
             runs = jaxdp.simulate(
                 problem, plan.algorithm, num_runs=config.num_runs, key=keys[0], records=1
             )
-            at = {"epochs": epochs, "epsilon": epsilon, "method": _OURS}
+            at = {"epochs": epochs, "epsilon": epsilon, "noise": _OURS}
             found.excess.loc[at] = runs.final_risk - least
             found.predicted.loc[at] = plan.predicted.final_risk - least
             found.clip_norm.loc[at] = plan.chosen.clip_norm
             found.batches.loc[at] = 1 / plan.chosen.sampling_rate
             found.multiplier.loc[at] = plan.chosen.noise_multiplier
             for name, rival_key in zip(_RIVALS, keys[1:], strict=True):
-                at["method"], one = name, best[epsilon, name]
+                at["noise"], one = name, best[epsilon, name]
                 noise = one.method, one.settings["multiplier"]
                 _, risks = simulate(problem, [one.run] * config.num_runs, *noise, key=rival_key)
                 found.excess.loc[at] = risks - least
@@ -123,17 +123,17 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     """Agreement of predictions, and the plan beside its rivals."""
     mean, error = _errors(dataset)
     gap, spread = mean / dataset.predicted - 1, _SIGMAS * error / dataset.predicted
-    ours, rivals = mean.sel(method=_OURS), mean.drop_sel(method=_OURS)
-    lead = ours / rivals.min("method") - 1
-    least = _TIE + 2 * _SIGMAS * error.max("method") / rivals.min("method")
-    prefix = rivals.sel(method="prefix sums") / rivals.sel(method="Poisson") - 1
+    ours, rivals = mean.sel(noise=_OURS), mean.drop_sel(noise=_OURS)
+    lead = ours / rivals.min("noise") - 1
+    least = _TIE + 2 * _SIGMAS * error.max("noise") / rivals.min("noise")
+    prefix = rivals.sel(noise="prefix sums") / rivals.sel(noise="Poisson") - 1
     prefix = prefix.sel(epsilon=dataset.epsilon.max())
     found = [
         Check(
             f"{words} within {share:.0%} + {_SIGMAS} standard errors of the simulated mean in "
             "every cell",
-            span(gap.sel(method=names), "+.1%"),
-            bool((abs(gap) - spread).sel(method=names).max() <= share),
+            span(gap.sel(noise=names), "+.1%"),
+            bool((abs(gap) - spread).sel(noise=names).max() <= share),
         )
         for words, share, names in (
             ("the plan's prediction is", _SHARE, [_OURS]),
@@ -169,7 +169,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
     panels = figure.subplots(1, dataset.sizes["epochs"], sharey=True, squeeze=False)[0]
     for axes, epochs in zip(panels, dataset.epochs.values, strict=True):
         for number, (name, color) in enumerate(_COLORS.items()):
-            at = {"epochs": epochs, "method": name}
+            at = {"epochs": epochs, "noise": name}
             places = dataset.epsilon * 1.06 ** (number - 1.5)
             style = {"fmt": "o", "markersize": 4, "capsize": 2, "color": color, "label": name}
             axes.errorbar(places, mean.sel(at), _SIGMAS * error.sel(at), **style)
@@ -195,7 +195,7 @@ def summary(dataset: xarray.Dataset) -> str:
     columns = {
         "epochs": lambda at: at.epochs.item(),
         "ε": lambda at: f"{at.epsilon:g}",
-        "method": lambda at: at.method.item(),
+        "noise": lambda at: at.noise.item(),
         "predicted": lambda at: f"{at.predicted:.5f}",
         "simulated ± standard error": lambda at: f"{at.average:.5f} ± {at.error:.5f}",
         "batches": lambda at: f"{at.batches:.0f}",
@@ -211,7 +211,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "the groups of cyclic Poisson batches; those of BISR are of the inverse. Standard errors "
         f"are over {dataset.sizes['run']} runs on the same rows."
     )
-    return f"{text}\n\n{listing(shown, ('epochs', 'epsilon', 'method'), columns)}"
+    return f"{text}\n\n{listing(shown, ('epochs', 'epsilon', 'noise'), columns)}"
 
 
 claims = harness.claims_of(checks)
