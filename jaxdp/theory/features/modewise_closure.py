@@ -62,9 +62,9 @@ _NUM_NODES = 54
 class ModewiseClosure(AbstractTheory):
     """Predict test loss and accuracy of DP-SGD with k classes, and their spread over runs.
 
-    Covers the linear optimisers of `GaussianClosure` with `Softmax` or `OneHotSquared`. Costs T steps of
-    O(n r k^2) and, at three classes, memory of 8,000 numbers a row; the spread needs the moments of
-    every step and 128 draws of all logits. `GaussianClosure(rank=0)`, with independent outputs, is
+    Covers the linear optimisers of `GaussianClosure` with `Softmax` or `OneHotSquared`. Costs T
+    steps of O(n r k^2) and, at three classes, memory of 8,000 numbers a row; the spread needs the
+    moments of every step and 128 draws of all logits. `GaussianClosure(rank=0)`, with independent outputs, is
     cheaper; it predicts the same if clipping dominates, and a loss 2 to 9 % too high if noise does.
 
     | largest error against 1,000 runs a case | loss | accuracy | both standard deviations |

@@ -26,9 +26,9 @@ def _problem(num_classes, count=12):
 def _reference(residual, variance, limit):
     """A sum over the part along the mean residual and the length of the rest, in float64."""
     k, mean = len(residual), np.linalg.norm(residual)
-    along = (np.arange(900) + 0.5) / 900 * 14 - 7
+    along = (np.arange(700) + 0.5) / 700 * 14 - 7
     ends = max(0, np.sqrt(k - 1) - 6), np.sqrt(k - 1) + 6
-    rest = ends[0] + (np.arange(600) + 0.5) / 600 * (ends[1] - ends[0])
+    rest = ends[0] + (np.arange(500) + 0.5) / 500 * (ends[1] - ends[0])
     power = rest ** (k - 2) * np.exp((k - 1 - rest**2) / 2) / (k - 1) ** (k / 2 - 1)
     weights = np.exp(-(along**2) / 2)[:, None] * power
     weights /= weights.sum()
@@ -44,7 +44,7 @@ def _reference(residual, variance, limit):
     return moved, total / k, (weights * trace).sum() / k, weights[norm > limit].sum(), second
 
 
-@pytest.mark.parametrize("num_classes", [2, 3, 10])
+@pytest.mark.parametrize("num_classes", [2, 10])
 def test_moments_are_those_of_a_dense_sum_with_a_joint_clip(num_classes):
     mean, variance, label, limit = _problem(num_classes)
     loss: Any = losses.OneHotSquared(num_classes)
@@ -107,6 +107,7 @@ def test_a_covariance_without_clipping_is_kept():
     np.testing.assert_allclose(found.clipped, 0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_of_differences_and_finite_at_limits():
     loss: Any = losses.OneHotSquared(3)
     label = jnp.asarray([0, 1])
