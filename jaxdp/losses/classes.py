@@ -1,10 +1,12 @@
 """The abstract loss of one output a class: labels, and the accuracy of the largest output."""
 
+import abc
 from typing import Self
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Real
 
 from jaxdp.core.arrays import float_dtype
 from jaxdp.losses.base import AbstractClassificationLoss, known_labels
@@ -31,6 +33,16 @@ class AbstractClassesLoss(AbstractClassificationLoss):
         """The loss with this even number of quadrature nodes for each row's slope; None for all."""
         del per_row
         return self
+
+    @abc.abstractmethod
+    def clipped_slope_correlated(
+        self,
+        mean: Float[Array, "*batch k"],
+        covariance: Float[Array, "*batch k k"],
+        label: Real[Array, "*batch"],
+        limit: Float[Array, "*batch"],
+    ) -> of_gaussian.CorrelatedSlope:
+        """Moments of the clipped slope at Gaussian predictions of any covariance."""
 
     def require_labels(self, name, labels, *, are_private=False):
         known, count = known_labels(name, labels), self.num_classes

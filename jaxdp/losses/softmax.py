@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
-from jaxtyping import Array, Float, Real
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count
@@ -87,14 +86,8 @@ class Softmax(AbstractClassesLoss):
         )
 
     def clipped_slope_correlated(
-        self,
-        mean: Float[Array, "*batch k"],
-        covariance: Float[Array, "*batch k k"],
-        label: Real[Array, "*batch"],
-        limit: Float[Array, "*batch"],
-        *,
-        num_nodes: int = _NUM_NODES,
-    ) -> of_gaussian.CorrelatedSlope:
+        self, mean, covariance, label, limit, *, num_nodes: int = _NUM_NODES
+    ):
         """Moments of the clipped slope at logits of any covariance; at least `num_nodes` nodes."""
         is_label, gaps, covariance = self._gaussian(mean, covariance, label)
         return of_gaussian.correlated_slope(

@@ -611,6 +611,7 @@ _row(
     kinds="statement: thing, delta label_bound public_seed: -",
 )
 _row("losses.Huber")
+_row("losses.OneHotSquared")
 _row("losses.Softmax", kinds="nodes_per_row: count")
 
 # Regression and estimators.
