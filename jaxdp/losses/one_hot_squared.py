@@ -24,7 +24,7 @@ import numpy as np
 from jax import lax
 
 from jaxdp.core.arrays import plain_number
-from jaxdp.core.checks import require_count
+from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.numerics.precision import product, safe_sqrt
 from jaxdp.losses.base import ClippedSlope
 from jaxdp.losses.classes import AbstractClassesLoss
@@ -54,6 +54,7 @@ class OneHotSquared(AbstractClassesLoss):
             suits features of mean zero: a head that starts from 0 then gives every class 1/k.
 
     Raises:
+        TypeError: an argument is of the wrong kind.
         ValueError: num_classes is below 2.
 
     Example:
@@ -71,6 +72,7 @@ class OneHotSquared(AbstractClassesLoss):
 
     def __check_init__(self):
         require_count("num_classes", self.num_classes, least=2)
+        require_kind("is_centred", self.is_centred, bool, "True or False")
 
     def value(self, prediction, label, *, xp=jnp):
         return xp.sum(self.slope(prediction, label, xp=xp) ** 2, axis=-1) / 2

@@ -135,3 +135,16 @@ def test_derivatives_are_those_of_differences_and_finite_at_limits():
                 for limit in (0.0, 1.0, np.inf):
                     found = gradient(mean, jnp.full(2, variance), jnp.full(2, limit))
                     assert all(np.isfinite(part).all() for part in jax.tree.leaves(found))
+
+
+def test_centred_labels_sum_to_zero():
+    mean, variance, label, limit = _problem(3)
+    plain: Any = losses.OneHotSquared
+    loss, centred = plain(3), plain(3, is_centred=True)
+    np.testing.assert_allclose(centred.slope(np.zeros(3), 1), [1 / 3, -2 / 3, 1 / 3], rtol=1e-6)
+    found = centred.clipped_slope(mean - 1 / 3, variance, label, limit)
+    expected = loss.clipped_slope(mean, variance, label, limit)
+    for one, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    with pytest.raises(TypeError, match="is_centred"):
+        plain(3, is_centred=2)
