@@ -7,6 +7,7 @@ accounted for. All are simulated with these settings.
 """
 
 import dataclasses
+import itertools
 import pathlib
 
 import jax.random as jr
@@ -36,7 +37,10 @@ _NOISE = {}
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Rows, budgets, and the grid of the rivals: a total rate is the sum of a run's rates."""
+    """Rows, budgets, and what is tried: a total rate is the sum of a run's rates.
+
+    A plan tries batches and whether rates fall, and searches for the rest.
+    """
 
     num_private: int = 10_000
     num_features: int = 64
@@ -44,6 +48,7 @@ class Config:
     delta: float = 1e-5
     epochs: tuple[int, ...] = (2, 8)
     batches: tuple[int, ...] = (16, 64)
+    falling: tuple[bool, ...] = (True, False)
     total_rates: tuple[float, ...] = (95.0, 165.0, 290.0, 510.0, 890.0)
     clip_norms: tuple[float, ...] = (0.35, 0.5, 0.73, 1.0, 1.4)
     bands: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
@@ -51,15 +56,16 @@ class Config:
     seed: int = 23
 
     smoke = harness.size(
-        num_private=600,
+        num_private=1000,
         num_features=16,
-        epsilons=(2.0, 8.0),
+        epsilons=(0.5, 1.0),
         epochs=(2,),
-        batches=(4, 8),
-        total_rates=(10.0, 30.0),
-        clip_norms=(0.7,),
-        bands=(4, 8),
-        num_runs=10,
+        batches=(4,),
+        falling=(True,),
+        total_rates=(5.0, 10.0, 20.0),
+        clip_norms=(0.2, 0.4, 0.7),
+        bands=(2, 4),
+        num_runs=20,
     )
 
 
@@ -100,18 +106,17 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
 
 
 def _planned(problem, config: Config, epsilon: float, epochs: int):
-    """The plan of least predicted risk, with falling rates or the mean of the last iterates."""
-    plans = []
-    for batches in config.batches:
+    """The plan of least predicted risk: the last iterate of falling rates, or a mean of the last."""
+    budget, plans = {"epsilon": epsilon, "delta": config.delta}, []
+    for batches, is_falling in itertools.product(config.batches, config.falling):
         steps = epochs * batches
 
         def falling(rate, steps=steps):
             return optax.sgd(optax.linear_schedule(rate, 0.0, steps))
 
-        for optimiser, average in ((falling, None), (optax.sgd, jaxdp.TailAverage())):
-            given = {"optimiser": optimiser, "average": average, "sampling_rate": 1 / batches}
-            budget = {"epsilon": epsilon, "delta": config.delta}
-            plans.append(jaxdp.plan(problem, **budget, num_steps=steps, **given, **_NOISE))
+        ways = {"optimiser": falling} if is_falling else {"average": jaxdp.TailAverage()}
+        given = {"num_steps": steps, "sampling_rate": 1 / batches, **ways, **_NOISE}
+        plans.append(jaxdp.plan(problem, **budget, **given))
     return min(plans, key=lambda plan: float(plan.predicted.final_risk))
 
 

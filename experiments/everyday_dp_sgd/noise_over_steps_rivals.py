@@ -242,7 +242,7 @@ class Tuned(NamedTuple):
 def tuned(problem: jaxdp.FixedFeatures, config: Any, epochs: int, names: Any, *, key) -> dict:
     """The settings of least predicted risk on the grid, by epsilon and name of the method."""
     best: dict[tuple[float, str], Tuned] = {}
-    count, tried = problem.num_train, (config.total_rates, (True, False), config.clip_norms)
+    count, tried = problem.num_train, (config.total_rates, config.falling, config.clip_norms)
     for batches in config.batches:
         grid = list(itertools.product(*tried))
         runs = [run_of(epochs * batches, *each) for each in grid]
