@@ -62,8 +62,8 @@ class Config:
         epochs=(2,),
         batches=(4,),
         falling=(True,),
-        total_rates=(5.0, 10.0, 20.0),
-        clip_norms=(0.2, 0.4, 0.7),
+        total_rates=(10.0, 20.0),
+        clip_norms=(0.4, 0.7),
         bands=(2, 4),
         num_runs=20,
     )
@@ -106,7 +106,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
 
 
 def _planned(problem, config: Config, epsilon: float, epochs: int):
-    """The plan of least predicted risk: the last iterate of falling rates, or a mean of the last."""
+    """The plan of least predicted risk: falling rates, or the mean of the last iterates."""
     budget, plans = {"epsilon": epsilon, "delta": config.delta}, []
     for batches, is_falling in itertools.product(config.batches, config.falling):
         steps = epochs * batches
