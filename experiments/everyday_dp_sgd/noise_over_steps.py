@@ -28,7 +28,7 @@ from experiments.tables import read_digits
 
 _COLORS = {"plan": BLUE, "prefix sums": ORANGE, "BISR": GREEN, "Poisson": GREY}
 _OURS, *_RIVALS = _COLORS
-_SHARE, _COARSE, _TIE, _SIGMAS = 0.05, 0.1, 0.02, 3
+_SHARE, _COARSE, _TIE, _SIGMAS = 0.05, 0.12, 0.02, 3
 # Excess risks that a plan must not exceed at epsilon 2, by number of epochs.
 _GOALS = {2: 0.0061, 8: 0.0048}
 # To become {"noise": "correlated"} once `jaxdp.plan` has it.
