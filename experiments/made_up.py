@@ -124,6 +124,7 @@ DATA = {
     "uci_tables": census,
     "mnist_classification": digits,
     "steps_batches_clip": digits,
+    "noise_over_steps": digits,
     "leaderboard": leaderboard,
     "stand_ins": digits,
     "published_digits": digits,

@@ -83,6 +83,7 @@ FIGURES = (
     Entry(_EVERYDAY, "steps_batches_clip", "where steps, batch size and clip norm matter"),
     Entry(_EVERYDAY, "multi_pass", "full batches against one pass over the rows, at equal rho"),
     Entry(_EVERYDAY, "correlated_noise", "one pass with correlated noise, all iterates released"),
+    Entry(_EVERYDAY, "noise_over_steps", "a plan's noise over the steps, beside the others' noise"),
     Entry(_EVERYDAY, "price_of_tuning", "a plan, paid tuning and tuning that is not paid for"),
 )
 

@@ -1,7 +1,7 @@
 r"""Least squares of several classes, its slope clipped on the joint norm.
 
 The residual $r = f - e_y + 1/k \sim N(m, vI_k)$ is clipped to $gr$, $g = \min(1, c/|r|)$. Its
-length $\sqrt v\,u$ has, with $\alpha = |m|/\sqrt v$, $\nu = k/2 - 1$ and $x = \alpha u$, the density
+length $\sqrt v\,u$ has, with $\alpha = |m|/\sqrt v$, $\nu = k/2 - 1$, $x = \alpha u$, the density
 $p(u) \propto u^{k-1}e^{-(u^2 + \alpha^2)/2}\,I_\nu(x)/x^\nu$; given u its direction follows the von
 Mises-Fisher law of concentration x. With $q = I_{\nu+1}(x)/(xI_\nu(x))$
 

@@ -120,14 +120,6 @@ class AbstractNoiseOverSteps(AbstractDescription):
         return getattr(self, name)
 
     @property
-    def strategy(self) -> Float[np.ndarray, "steps steps"]:
-        """The strategy C, as rounded."""
-        found = np.diag(1 / self.stds)
-        for back in range(1, self.num_bands):
-            np.fill_diagonal(found[back:], self.ratios[back:, back - 1] / self.stds[back:])
-        return found
-
-    @property
     def num_steps(self) -> int:
         """The number of steps T."""
         return len(self.stds)

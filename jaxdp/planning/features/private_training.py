@@ -182,7 +182,12 @@ def _correlated(
         if first is not None:
             found[place] = first
         advance(2 * cell.num_steps)
-    near = sorted(found, key=lambda place: found[place].point.risk)[:2]
+    # The best of schedules and the best of bands.
+    near = [
+        min(places, key=lambda place: found[place].point.risk)
+        for places in ([p for p in found if (p[1] == 1) == whole] for whole in (True, False))
+        if places
+    ]
     cells = {}
     for place, one in found.items():
         search, ours = searches[place]

@@ -135,10 +135,10 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         if other is None:
             return ""
         gain = _gain(best, other, self.floor)
+        less = f"{abs(gain):.1%} {'less' if gain >= 0 else 'more'}"
         found = (
-            f"{_IN_WORDS[other.noise]} give a risk of {other.risk:.4g} in place of {best.risk:.4g}: "
-            f"privacy adds {abs(gain):.1%} {'less' if gain >= 0 else 'more'} to the {self.floor:.4g} "
-            "without it"
+            f"{_IN_WORDS[other.noise]} give a risk of {other.risk:.5g} in place of "
+            f"{best.risk:.5g}: privacy adds {less} to the {self.floor:.5g} without it"
         )
         if self.chosen.noise == INDEPENDENT:
             return f"independent noise is kept, as {found}, and at least 2 % less is asked"
