@@ -169,7 +169,10 @@ class AbstractNoise(eqx.Module):
     def claim(
         self, mechanism: AbstractMechanism, noise_multiplier, sampler, num_steps: int, *, key
     ) -> Claim:
-        """The guarantee of a run's sums, where exact normal noise would prove `mechanism`."""
+        """The guarantee of a run's sums, where exact normal noise would prove `mechanism`.
+
+        `noise_multiplier` is that of the noise before it is shaped over the steps.
+        """
 
     def _lines(self) -> tuple[str, ...]:
         """The assumptions of noise over steps."""
@@ -196,8 +199,7 @@ class SimulatedNoise(AbstractNoise):
     def claim(self, mechanism, noise_multiplier, sampler, num_steps, *, key):
         if (over := self.over_steps) is not None:
             # At least the standard deviation of a step over what a record moves it by, in units C.
-            most = math.sqrt(over.squares(num_steps).max())
-            noise_multiplier *= over.sensitivity(sampler, num_steps) / most
+            noise_multiplier /= math.sqrt(over.squares(num_steps).max())
         lines = simulated_lines(noise_multiplier, sampler, num_steps, key)
         return Claim(mechanism, (*self._lines(), *lines), False)
 

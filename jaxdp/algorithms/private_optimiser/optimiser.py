@@ -329,7 +329,8 @@ class PrivateOptimiser(AbstractTrainable):
         if concrete(multiplier) == 0:
             claim = Claim(mechanism, (_NO_NOISE,), False)
         else:
-            claim = strategy.claim(mechanism, multiplier, self.sampler, num_steps, key=key)
+            before = multiplier * self.correlation_sensitivity
+            claim = strategy.claim(mechanism, before, self.sampler, num_steps, key=key)
             if self.sampler.needs_one_key:
                 claim = claim._replace(lines=(*claim.lines, _ONE_KEY))
         follows = "all that follows from them"

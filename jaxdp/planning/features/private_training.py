@@ -101,6 +101,10 @@ def plan_training(
     _require_noise(problem, noise, sampler)
     cells = _drafts(problem, num_steps, sampling_rate, optimiser, average, sampler)
     is_linear = all([_is_linear(problem, draft) for draft in cells.values()])
+    if noise == _CORRELATED and not is_linear:
+        raise NotCoveredError(
+            'noise="correlated" is planned for linear optimisers, such as optax.sgd'
+        )
     lengths = [length for length, _ in cells]
     algorithms = {}
     for place, draft in cells.items():
@@ -110,9 +114,7 @@ def plan_training(
     # Steps searched so far and in all, with extra for the best cells and the last prediction.
     if noise == _CORRELATED:
         searches += 4
-    done, whole = 0, searches * sum(lengths) + 3 * max(lengths)
-
-    floor = 0.0
+    done, whole, floor = 0, searches * sum(lengths) + 3 * max(lengths), 0.0
 
     def advance(length: int) -> None:
         nonlocal done
@@ -140,10 +142,6 @@ def plan_training(
         modes = (kernel_modes if is_linear else explicit_modes)(problem)
         table, algorithm = planned(modes)
         if noise == _CORRELATED:
-            if not is_linear:
-                raise NotCoveredError(
-                    'noise="correlated" is planned for linear optimisers, such as optax.sgd'
-                )
             others = _correlated(modes, table, algorithms, budget, criterion, advance)
             table += tuple(others)
             floor = risk_without_privacy(modes, criterion)

@@ -64,10 +64,11 @@ def best_cell(table: tuple[Cell, ...], floor: float = 0.0) -> Cell:
     Independent noise is kept unless other noise adds at least 2 % less to the risk `floor`, that
     without privacy.
     """
-    best, others = _best_by_noise(table)
-    if others is None or _gain(best, others, floor) < _ENOUGH_GAIN:
-        return best
-    return others
+    best, other = _best_by_noise(table)
+    # A risk that is not finite never wins.
+    if other is not None and _gain(best, other, floor) >= _ENOUGH_GAIN:
+        return other
+    return best
 
 
 def _best_by_noise(table: tuple[Cell, ...]) -> tuple[Cell, Cell | None]:
@@ -81,8 +82,11 @@ def _best_by_noise(table: tuple[Cell, ...]) -> tuple[Cell, Cell | None]:
 
 
 def _gain(one: Cell, other: Cell, floor: float) -> float:
-    """The share of what privacy adds to a risk by which another cell adds less."""
-    added = one.risk - min(floor, one.risk, other.risk)
+    """The share of what privacy adds to a risk by which another cell adds less.
+
+    A floor that is not below both risks, as if clipping helps, says nothing: the whole risk counts.
+    """
+    added = one.risk - (floor if floor < min(one.risk, other.risk) else 0.0)
     return (one.risk - other.risk) / added if added > 0 else 0.0
 
 

@@ -60,16 +60,13 @@ class AbstractUnamplifiedSampler(AbstractSampler):
         # The last batch of an epoch may have empty places.
         require_indices(self.num_records, self.num_records + self.capacity)
 
+    @abc.abstractmethod
     def uses(self, num_steps: int) -> int:
         """The most of a run's first `num_steps` batches that can hold one record."""
-        return round(self.largest_sum(np.ones(num_steps)))
 
-    @abc.abstractmethod
     def largest_sum(self, numbers: Float[np.ndarray, " steps"]) -> float:
-        """The largest sum of the steps' numbers, >= 0, over the batches that can hold one record.
-
-        It is the number of `uses` if all numbers are 1.
-        """
+        # Here: of any so many batches.
+        return math.fsum(np.sort(numbers)[-self.uses(len(numbers)) :])
 
     @classmethod
     def of_share(cls, num_records: int, share: float):
@@ -173,6 +170,9 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
         # A new order in every step could put a record in every batch.
         return self.steps_per_epoch > 1
 
+    def uses(self, num_steps):
+        return -(-num_steps // self.steps_per_epoch)
+
     def largest_sum(self, numbers):
         # One batch of each epoch, whichever it is.
         starts = np.arange(0, len(numbers), self.steps_per_epoch)
@@ -256,6 +256,9 @@ class FixedOrder(AbstractUnamplifiedSampler):
         # Another key draws another order, and a record's batches would come at any distance.
         return self.num_batches > 1
 
+    def uses(self, num_steps):
+        return -(-num_steps // self.num_batches)
+
     def largest_sum(self, numbers):
         return max(
             math.fsum(numbers[first :: self.num_batches]) for first in range(self.num_batches)
@@ -297,8 +300,8 @@ class FixedSizeBatches(AbstractUnamplifiedSampler):
     def needs_one_key(self):
         return False
 
-    def largest_sum(self, numbers):
-        return math.fsum(numbers)
+    def uses(self, num_steps):
+        return num_steps
 
     @property
     def inclusion_moments(self):

@@ -108,7 +108,7 @@ def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> Line
         joint=as_wide_float(drawn.covariance),
     )
     if isinstance(algorithm.noise, AbstractNoiseOverSteps):
-        found = with_strategy(found, algorithm.noise.strategy)
+        found = with_noise_over_steps(found, algorithm.noise)
     if drawn.epoch_steps in (None, 1):
         return found
     if drawn.is_kept:
@@ -144,21 +144,20 @@ def of_batches(
     return LinearRecursion(updates, own=own, joint=joint, output=state.output)
 
 
-def with_strategy(
-    recursion: LinearRecursion, strategy: Float[np.ndarray, "steps steps"]
+def with_noise_over_steps(
+    recursion: LinearRecursion, noise: AbstractNoiseOverSteps
 ) -> LinearRecursion:
     r"""The recursion with noise $C^{-1}\zeta$ over the steps, for a strategy C."""
-    covariance = covariance_of(strategy)
-    stds = np.sqrt(np.diagonal(covariance))
-    if np.count_nonzero(covariance) == len(stds):
-        noise = recursion.updates.noise * as_wide_float(stds)[:, None]
+    if noise.num_bands == 1:
+        stds = as_wide_float(noise.stds)
 
         def each(part):
             return jnp.broadcast_to(part, (len(stds), *part.shape[1:]))
 
-        updates = dataclasses.replace(jax.tree.map(each, recursion.updates), noise=noise)
+        updates = jax.tree.map(each, recursion.updates)
+        updates = dataclasses.replace(updates, noise=updates.noise * stds[:, None])
         return dataclasses.replace(recursion, updates=updates)
-    return dataclasses.replace(recursion, noise=as_wide_float(covariance))
+    return dataclasses.replace(recursion, noise=as_wide_float(covariance_of(noise.strategy)))
 
 
 def covariance_of(strategy: Float[np.ndarray, "steps steps"]) -> Float[np.ndarray, "steps steps"]:

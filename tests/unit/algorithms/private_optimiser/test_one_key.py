@@ -30,9 +30,8 @@ class InTurn(AbstractUnamplifiedSampler):
         start = jr.randint(key, (), 0, self.num_records) + step * self.capacity
         return (start + jnp.arange(self.capacity)) % self.num_records, jnp.ones(self.capacity, bool)
 
-    def largest_sum(self, numbers):
-        uses = -(-len(numbers) * self.capacity // self.num_records)
-        return float(np.sort(numbers)[-uses:].sum())
+    def uses(self, num_steps):
+        return -(-num_steps * self.capacity // self.num_records)
 
     def separation(self, num_steps):
         return self.num_records // self.capacity
