@@ -168,7 +168,9 @@ class Closure(eqx.Module):
             others, unseen = others + added[..., :-1], unseen + added[..., -1]
         if (drawn := update.drawn_batch) is not None:
             fixed = (recursion.own - recursion.joint) * forces.own / self.modes.num_train**2
-            size = safe_sqrt(jnp.maximum(sum_over_rows(self.squares, fixed), 0))
+            pulls = jnp.mean(forces.pull.reshape(len(forces.pull), -1) ** 2, axis=1)
+            square = sum_over_rows(self.squares, fixed) + recursion.joint * pulls
+            size = safe_sqrt(jnp.maximum(square, 0))
             given = batches, update, forces.others, update.sampling[:, None] * size[None], drawn
             batches, added = _with_drawn(*given)
             others = others + added
