@@ -1,11 +1,9 @@
 """Predictions of noise over the steps in a fixed order: dense matrices, and simulated means."""
 
-import dataclasses
 import functools
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -13,10 +11,7 @@ import pytest
 import jaxdp
 from jaxdp.losses import HalfSquared, Logistic, Softmax
 from jaxdp.privacy import BandedNoise, FixedOrder, ScheduledNoise
-from jaxdp.theory.features.closed_moments import Closure
-from jaxdp.theory.features.linear_recursion import linear_recursion
 from jaxdp.theory.features.modes import kernel_modes
-from jaxdp.theory.features.readout import Readout
 
 NUM, DIM, CLASSES = 400, 24, 3
 HEAVY = functools.partial(optax.sgd, momentum=0.7)
@@ -111,3 +106,63 @@ def test_noise_without_clipping_adds_the_trace_of_dense_matrices(batches, moment
         expected, by_noise = _dense_risk(kernel_modes(problem), algorithm, momentum)
     assert by_noise > 0.1 * expected
     assert float(found) == pytest.approx(expected, rel=1e-9)
+
+
+# Simulated means.
+
+
+def _problem(loss):
+    """Rows with the spectrum 1/j and trace 1."""
+    rng = np.random.default_rng(3)
+    scales = np.arange(1, DIM + 1) ** -0.5
+    features = rng.standard_normal((2 * NUM, DIM)) * scales / np.linalg.norm(scales)
+    if isinstance(loss, Softmax):
+        scores = 3 * features @ rng.standard_normal((DIM, CLASSES))
+        labels = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+    else:
+        labels = 3 * features @ rng.standard_normal(DIM) + 0.3 * rng.standard_normal(2 * NUM)
+        labels = labels / 3 if loss.class_labels is None else np.sign(labels)
+    rows = features[:NUM], labels[:NUM], features[NUM:], labels[NUM:]
+    return jaxdp.FixedFeatures.from_arrays(*rows, loss=loss)
+
+
+# Loss, strategy, batches, optimiser, average; learning rate, clip norm, noise multiplier. With a
+# clip norm of 0.3 or 0.4 at least two of three rows are clipped, with 10 and more no row is.
+CELLS = {
+    "squared": (HalfSquared(), _banded(32, 4), 8, optax.sgd, None, 1.0, 100.0, 0.2),
+    "squared, clipped": (HalfSquared(), _banded(32, 8), 8, optax.sgd, None, 1.5, 0.4, 40.0),
+    "squared, a schedule, momentum": (
+        *(HalfSquared(), np.diag(np.linspace(0.3, 2.0, 24)), 1, HEAVY, None),
+        *(1.0, 0.4, 80.0),
+    ),
+    "logistic, average": (
+        *(Logistic(), _banded(16, 4), 4, optax.sgd, jaxdp.TailAverage()),
+        *(4.0, 10.0, 2.4),
+    ),
+    "logistic, clipped, momentum": (Logistic(), _banded(32, 6), 8, HEAVY, None, 0.6, 0.3, 30.0),
+    "softmax, clipped": (Softmax(CLASSES), _banded(24, 6), 8, optax.sgd, None, 2.0, 0.3, 30.0),
+    "softmax, a schedule": (
+        *(Softmax(CLASSES), np.diag(np.linspace(0.3, 2.0, 16)), 1, optax.sgd, None),
+        *(3.0, 0.3, 100.0),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CELLS)
+def test_means_are_predicted_and_differ_from_those_of_independent_noise(name):
+    loss, strategy, batches, factory, average, rate, clip_norm, multiplier = CELLS[name]
+    problem = _problem(loss)
+    given = dict(learning_rate=rate, clip_norm=clip_norm, average=average)
+    make = functools.partial(_algorithm, len(strategy), batches, factory=factory, **given)
+    algorithm = make(strategy, noise_multiplier=multiplier)
+    others = make(None, noise_multiplier=multiplier), make(strategy, noise_multiplier=1e-2)
+    found, independent, quiet = (
+        float(jaxdp.predict(problem, one, records=1).final_risk) for one in (algorithm, *others)
+    )
+    runs = jaxdp.simulate(problem, algorithm, num_runs=300, key=jax.random.key(7), records=1)
+    risks = np.asarray(runs.final_risk, float)
+    mean, error = risks.mean(), risks.std(ddof=1) / math.sqrt(len(risks))
+    assert mean - quiet > max(0.2 * quiet, 10 * error)
+    assert abs(found - mean) < 0.05 * mean
+    assert abs(independent - mean) > 0.05 * mean + 5 * error
