@@ -81,7 +81,7 @@ def _banded(parameters, num_steps: int):
 
 
 def _buffered_with_one_scale(parameters, num_steps: int):
-    """Strategy of `jaxdp.privacy.BufferedToeplitzNoise`: only its first column has norm 1."""
+    """Buffers of one scale for all steps: only the first column of the strategy has norm 1."""
     return _toeplitz(_buffered(parameters, num_steps)[:, 0])
 
 
