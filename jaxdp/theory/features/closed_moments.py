@@ -32,7 +32,6 @@ A loss of several outputs is clipped on the joint norm of its slope. Its coordin
 isotropic over the outputs: $E_i$ is a vector, $M_i$ and $D_i$ are averages over the outputs.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -168,9 +167,9 @@ class Closure(eqx.Module):
             coming_noise, added = _with_drawn(coming_noise, update, pace, update.noise, drawn)
             others, unseen = others + added[..., :-1], unseen + added[..., -1]
         if (drawn := update.drawn_batch) is not None:
-            fixed = dataclasses.replace(forces, square=forces.own, bend=jnp.zeros_like(forces.own))
-            still = moments.leading[0, 0] * 0, moments.others[0, 0] * 0
-            square = self.drawn(fixed, *still, recursion.own, recursion.joint)[1]
+            fixed = (recursion.own - recursion.joint) * forces.own / self.modes.num_train**2
+            pulls = jnp.mean(forces.pull.reshape(len(forces.pull), -1) ** 2, axis=1)
+            square = sum_over_rows(self.squares, fixed) + recursion.joint * pulls
             size = safe_sqrt(jnp.maximum(square, 0))
             given = batches, update, forces.others, update.sampling[:, None] * size[None], drawn
             batches, added = _with_drawn(*given)

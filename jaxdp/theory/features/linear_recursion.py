@@ -13,7 +13,7 @@ independent batches and, for epochs, against stored numbers.
 
 **Noise over the steps.** For $n = C^{-1}\zeta$ in place of $\zeta$ the covariance K of two steps'
 noise is $C^{-1}C^{-\top}$. If the batches of all epochs are the same, so are the draws $\xi_t$ up
-to the slopes. Both are followed by the covariance of z with all coming draws, `Coming`.
+to the slopes. The closures follow both by the covariance of z with all coming draws.
 """
 
 import dataclasses

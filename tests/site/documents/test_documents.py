@@ -25,9 +25,9 @@ FOREIGN |= {"randbits", "secrets", "venv", "zsh"}
 # Of Equinox.
 FOREIGN |= {"tree_serialise_leaves"}
 # Of opacus and jax_privacy.
-FOREIGN |= {"CanaryScoreAuditor", "DpsgdTrainingAccountant", "ModuleValidator", "auditing"}
-FOREIGN |= {"PldAccountantConfig", "RdpAccountantConfig", "calibrate_noise_multiplier"}
-FOREIGN |= {"epsilon_one_run", "iterations", "matrix_factorization_privatizer", "sampling_prob"}
+FOREIGN |= {"CanaryScoreAuditor", "ModuleValidator", "auditing", "calibrate_dp_mechanism"}
+FOREIGN |= {"dpsgd_event", "epsilon_one_run", "iterations", "matrix_factorization_privatizer"}
+FOREIGN |= {"sampling_prob"}
 _FILE = re.compile(r"[\w./*-]*\.(py|md|csv|json|nc|npz|png|toml|ipynb|txt|yml|cff|claim)")
 
 

@@ -83,6 +83,22 @@ tell(jnp.nanmin(risks[jnp.abs(scales - 1).argmin()]))"""
         {"each run has a mu of #, where": 0, "one run alone would have #.": 0},
         {0: "tell(mu, jaxdp.privacy.gaussian_mu(1.0, 1e-5))"},
     ),
+    "docs/how_to/which_noise.md": Said(
+        {
+            "predicts a loss of # with bands": 2e-5,
+            "with bands and # with independent": 2e-5,
+            "Without privacy it would be #.": 2e-5,
+        },
+        {
+            0: """independent, bands = plan.table
+tell(bands.risk, independent.risk, plan.floor)
+other = jaxdp.plan(problem, epsilon=1.0, delta=1e-5, **cell, noise="correlated")
+assert other.algorithm.noise is None and "privacy adds 3" in other.about_noise""",
+            1: """others, answers = public[2:]
+assert abs(((others @ run.model - answers) ** 2).mean() - 0.0945) < 0.006""",
+        },
+        (r"(?s)certified noise.*hold past noise and are not released",),
+    ),
     "docs/how_to/audit_another_library.md": Said(
         {"The audit finds # twice": 0, "refutes the claims of 1 and #.": 0},
         {1: "tell(found, claimed)"},

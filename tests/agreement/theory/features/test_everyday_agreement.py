@@ -3,26 +3,17 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 from every_loss import ShiftedSquare
 from helpers import assert_mean_close
-from privacy.test_correlated_noise import (
-    STEPS as CORRELATED_STEPS,
-)
-from privacy.test_correlated_noise import (
-    correlated,
-    cosine_rows,
-    inverse_matrix,
-    numpy_risks,
-)
+from privacy.test_noise_over_steps import cosine_rows, numpy_risks, optimiser
 from scipy.stats import kurtosis
 
 import jaxdp
 from jaxdp.losses import Logistic, Softmax, Squared
-from jaxdp.privacy import BufferedToeplitzNoise, FixedSizeBatches, PoissonSampler, ShuffledEpochs
+from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 
 NUM, NUM_TEST, WIDTH, DIM, STEPS, CLASSES = 200, 200, 300, 20, 60, 4
 HEAVY = functools.partial(optax.sgd, momentum=0.8)
@@ -155,26 +146,16 @@ def _require_spreads(found, quiet, runs):
 
 
 @pytest.mark.slow
-def test_correlated_noise_has_its_predicted_mean_and_spread():
+def test_banded_noise_has_its_predicted_mean_and_spread():
+    algorithm = optimiser()
     with jax.enable_x64():
-        found = jaxdp.predict(cosine_rows(), correlated(), records=1)
+        found = jaxdp.predict(cosine_rows(), algorithm, records=1)
+    inverse = algorithm.correlation_sensitivity * np.linalg.inv(algorithm.noise.strategy)
     # Without the correlation it is another law.
-    for inverse, is_right in ((inverse_matrix(), True), (np.eye(CORRELATED_STEPS), False)):
-        risks = numpy_risks(4000, inverse, seed=6)
+    for matrix, is_right in ((inverse, True), (np.eye(len(inverse)), False)):
+        risks = numpy_risks(4000, matrix, seed=6)
         spread = risks.std(ddof=1)
         gap = abs(float(found.final_risk) - risks.mean())
         room = 0.02 * risks.mean() + 3 * spread / np.sqrt(len(risks))
         assert gap < room if is_right else gap > 2 * room
         assert (abs(float(found.std[-1]) / spread - 1) < 0.1) == is_right
-
-
-def test_traced_decays_of_correlated_noise_beyond_one_predict_nothing():
-    problem, theory = cosine_rows(), jaxdp.GaussianClosure(0, spread_rank=None)
-
-    @jax.jit
-    def risk(decay):
-        noise = BufferedToeplitzNoise(jnp.array([-0.1]), decay[None])
-        return jaxdp.predict(problem, correlated(noise=noise), theory=theory, records=1).final_risk
-
-    assert jnp.isfinite(risk(jnp.asarray(0.8)))
-    assert jnp.isnan(risk(jnp.asarray(1.5)))
