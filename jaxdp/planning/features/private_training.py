@@ -101,17 +101,20 @@ def plan_training(
     _require_noise(problem, noise, sampler)
     cells = _drafts(problem, num_steps, sampling_rate, optimiser, average, sampler)
     is_linear = all([_is_linear(problem, draft) for draft in cells.values()])
+    if noise == _CORRELATED and not is_linear:
+        raise NotCoveredError(
+            'noise="correlated" is planned for linear optimisers such as optax.sgd, got Adam'
+        )
     lengths = [length for length, _ in cells]
     algorithms = {}
     for place, draft in cells.items():
         multiplier = multiplier_for(budget, draft.sampler, int(draft.num_steps))
         algorithms[place] = draft.replace(noise_multiplier=multiplier)
     searches = 2 if isinstance(problem, Linearised) else 1
-    # Steps searched so far and in all, with extra for the best cells and the last prediction.
     if noise == _CORRELATED:
         searches += 4
+    # Steps searched so far and in all, with extra for the best cells and the last prediction.
     done, whole = 0, searches * sum(lengths) + 3 * max(lengths)
-
     floor = 0.0
 
     def advance(length: int) -> None:
@@ -140,10 +143,6 @@ def plan_training(
         modes = (kernel_modes if is_linear else explicit_modes)(problem)
         table, algorithm = planned(modes)
         if noise == _CORRELATED:
-            if not is_linear:
-                raise NotCoveredError(
-                    'noise="correlated" is planned for linear optimisers, such as optax.sgd'
-                )
             others = _correlated(modes, table, algorithms, budget, criterion, advance)
             table += tuple(others)
             floor = risk_without_privacy(modes, criterion)

@@ -95,3 +95,65 @@ def test_weights_are_derivatives_of_the_predicted_risk_in_the_covariance(name):
             # Prices below zero, and what the draw of the batches sees of them, are left out.
             assert abs(np.sum(weights * change) - expected) < 3e-3 * scale
             assert abs(np.sum(np.diag(weights) * np.diag(change)) - expected) > 3e-3 * scale
+
+
+# Plans.
+
+
+def _plan(epsilon, *, num_steps=STEPS, sampling_rate=1 / BATCHES, **given):
+    given = {"problem": _problem(), "noise": "correlated", "delta": 1e-3} | given
+    problem = given.pop("problem")
+    sizes = {"num_steps": num_steps, "sampling_rate": sampling_rate}
+    return jaxdp.plan(problem, epsilon=epsilon, **sizes, **given)
+
+
+_plan_once = functools.cache(_plan)
+# The notes' cases: two epochs of a power law, with little and with much privacy.
+WINS = {8.0: "bands", 0.5: "independent"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", WINS)
+def test_the_plan_says_which_noise_wins_and_spends_the_budget(epsilon):
+    plan, wins = _plan_once(epsilon), WINS[epsilon]
+    assert [cell.noise for cell in plan.table] == ["independent", "bands"]
+    assert plan.chosen.noise == wins
+    cost = jaxdp.account(plan.algorithm, delta=1e-3)
+    assert cost.epsilon == pytest.approx(epsilon, rel=1e-6)
+    assert cost.epsilon <= epsilon
+    assert cost.adjacency == plan.adjacency == "zero-out-one"
+    kinds = {"bands": (FixedOrder, BandedNoise), "independent": (PoissonSampler, type(None))}
+    assert tuple(map(type, (plan.algorithm.sampler, plan.algorithm.noise))) == kinds[wins]
+    gain = [cell.risk - plan.floor for cell in plan.table]
+    less = abs(1 - gain[1] / gain[0])
+    sign = "less" if wins == "bands" else "more"
+    assert f"privacy adds {less:.1%} {sign} to the {plan.floor:.5g} without it" in plan.about_noise
+    assert plan.about_noise.startswith("independent noise is kept, as") == (wins == "independent")
+    assert f"Noise: {plan.about_noise}." in str(plan)
+    text = plan.line
+    assert ("FixedOrder" in text and "noise=plan.algorithm.noise" in text) == (wins == "bands")
+    names = {"jaxdp": jaxdp, "optax": optax, "functools": functools, "plan": plan}
+    again = eval(text, names)
+    assert again.noise_multiplier == plan.algorithm.noise_multiplier
+
+
+@pytest.mark.slow
+def test_the_risk_of_planned_noise_is_that_of_simulated_runs():
+    plan = _plan_once(8.0)
+    runs = jaxdp.simulate(_problem(), plan.algorithm, num_runs=100, key=jr.key(0), records=1)
+    found = np.asarray(runs.final_risk, float).mean()
+    independent = plan.table[0].risk
+    assert abs(plan.chosen.risk - found) < 0.05 * found
+    # Of what privacy adds, independent noise is told apart.
+    assert abs(plan.chosen.risk - found) < 0.2 * (independent - found)
+
+
+@pytest.mark.slow
+def test_full_batches_have_a_schedule():
+    plan = _plan(2.0, num_steps=8, sampling_rate=1.0, optimiser=HEAVY)
+    assert [cell.noise for cell in plan.table] == ["independent", "schedule"]
+    risks = [cell.risk for cell in plan.table]
+    assert risks[1] < risks[0]
+    if plan.chosen.noise == "schedule":
+        assert isinstance(plan.algorithm.noise, ScheduledNoise)
+        assert "noise schedule" in plan.about_noise
