@@ -60,7 +60,6 @@ Choquette-Choo et al. (2023), arXiv 2306.08153 (bands and several participations
 norms of a cycle, the proofs and the arithmetic are derived here: test_noise_over_steps.
 """
 
-import abc
 import math
 from typing import Any
 
@@ -99,16 +98,10 @@ class AbstractNoiseOverSteps(AbstractDescription):
     r"""Noise $sC^{-1}\zeta$ over the steps of a run, for a strategy C of a few bands."""
 
     source: eqx.AbstractVar[SecretNoise | None]
-
-    @property
-    @abc.abstractmethod
-    def stds(self) -> Float[Any, " steps"]:
-        r"""$\sigma_t$, the standard deviation of each step's fresh noise over s."""
-
-    @property
-    @abc.abstractmethod
-    def ratios(self) -> Float[Any, "steps past"]:
-        """a, the share of each earlier noise that a step takes back, the latest first."""
+    # sigma, standard deviations of the steps' fresh noise over s.
+    stds: eqx.AbstractVar[Float[Any, " steps"]]
+    # a, the shares of earlier noise that each step takes back, the latest first.
+    ratios: eqx.AbstractVar[Float[Any, "steps past"]]
 
     def _argument(self, name):
         """The argument that `replace` passes on; a secret seed is refused."""
@@ -264,11 +257,11 @@ class ScheduledNoise(AbstractNoiseOverSteps):
 
     For `jaxdp.PrivateOptimiser(..., noise=...)`. The standard deviation of step t is proportional
     to $1/\sqrt{x_t}$, scaled so that all steps together cost what constant noise of the same
-    `noise_multiplier` does. If the final risk grows by $W_{tt}$ times the variance of step t, the
-    best weights are $x_t = \sqrt{W_{tt}}$, and with full batches no correlated noise is better. The
-    proofs are in `jaxdp.privacy.noise_over_steps`. Poisson batches are composed step by step; if
-    there are more than 32 different weights, in 32 groups, each charged for as its step of least
-    noise.
+    `noise_multiplier` does. With Poisson batches it is scaled so that the inverse variances have
+    the mean of constant noise; steps are composed one by one, or, with more than 32 different
+    weights, in 32 groups, each charged for as its step of least noise. If the final risk grows by
+    $W_{tt}$ times the variance of step t, the best weights are $x_t = \sqrt{W_{tt}}$, and with full
+    batches no correlated noise is better. The proofs are in `jaxdp.privacy.noise_over_steps`.
 
     Args:
         weights: shares x of the steps in the budget, (steps,), from 2^-60 to 2^60; only their
@@ -337,8 +330,8 @@ class BandedNoise(AbstractNoiseOverSteps):
         mu = 0.177, 2 bands
     """
 
-    _stds: Float[np.ndarray, " steps"]
-    _ratios: Float[np.ndarray, "steps past"]
+    stds: Float[np.ndarray, " steps"]
+    ratios: Float[np.ndarray, "steps past"]
     source: SecretNoise | None
 
     def __init__(self, strategy: Any, source: SecretNoise | None = None):
@@ -363,15 +356,7 @@ class BandedNoise(AbstractNoiseOverSteps):
                 f"expected at most {_MOST_BANDS} bands, and entries of at most 1,024 times the "
                 f"diagonal of their row, got {bands} bands and {np.abs(ratios).max(initial=0):.3g}"
             )
-        self._stds, self._ratios = 1 / diagonal, ratios
-
-    @property
-    def stds(self):
-        return self._stds
-
-    @property
-    def ratios(self):
-        return self._ratios
+        self.stds, self.ratios = 1 / diagonal, ratios
 
 
 def _numbers(name: str, value: Any, ndim: int) -> Float[np.ndarray, "*shape"]:

@@ -38,8 +38,8 @@ from jaxdp.privacy.secret.secret_noise import (
 LARGEST_NORMAL = 5.42
 _INTEGER_BITS = 32
 _OVER_STEPS = (
-    "the noise differs from step to step and is scaled so that all steps cost what independent "
-    "noise of this multiplier would (jaxdp.privacy.noise_over_steps has the proof)"
+    "the noise differs from step to step, by public numbers, and the cost is that of all steps "
+    "together (jaxdp.privacy.noise_over_steps has the proof)"
 )
 _PAST_NOISE = "the optimiser's state and its checkpoints hold past noise and are not released"
 # In units of the noise: sums and what is taken back fit in 64 bits, and kept noise is rarely cut.

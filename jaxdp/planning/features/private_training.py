@@ -103,7 +103,7 @@ def plan_training(
     is_linear = all([_is_linear(problem, draft) for draft in cells.values()])
     if noise == _CORRELATED and not is_linear:
         raise NotCoveredError(
-            'noise="correlated" is planned for linear optimisers, such as optax.sgd'
+            'noise="correlated" is planned for linear optimisers such as optax.sgd, got Adam'
         )
     lengths = [length for length, _ in cells]
     algorithms = {}
@@ -111,10 +111,11 @@ def plan_training(
         multiplier = multiplier_for(budget, draft.sampler, int(draft.num_steps))
         algorithms[place] = draft.replace(noise_multiplier=multiplier)
     searches = 2 if isinstance(problem, Linearised) else 1
-    # Steps searched so far and in all, with extra for the best cells and the last prediction.
     if noise == _CORRELATED:
         searches += 4
-    done, whole, floor = 0, searches * sum(lengths) + 3 * max(lengths), 0.0
+    # Steps searched so far and in all, with extra for the best cells and the last prediction.
+    done, whole = 0, searches * sum(lengths) + 3 * max(lengths)
+    floor = 0.0
 
     def advance(length: int) -> None:
         nonlocal done

@@ -84,10 +84,14 @@ def _best_by_noise(table: tuple[Cell, ...]) -> tuple[Cell, Cell | None]:
 def _gain(one: Cell, other: Cell, floor: float) -> float:
     """The share of what privacy adds to a risk by which another cell adds less.
 
-    A floor that is not below both risks, as if clipping helps, says nothing: the whole risk counts.
+    It is a share of the whole risk if a private run is below the floor: clipping may improve it.
     """
-    added = one.risk - (floor if floor < min(one.risk, other.risk) else 0.0)
-    return (one.risk - other.risk) / added if added > 0 else 0.0
+    floor = 0.0 if _is_below(one, other, floor) else floor
+    return (one.risk - other.risk) / (one.risk - floor) if one.risk > floor else 0.0
+
+
+def _is_below(one: Cell, other: Cell, floor: float) -> bool:
+    return min(one.risk, other.risk) < floor
 
 
 class TrainingPlan(AbstractExplained, eqx.Module):
@@ -96,7 +100,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
     Attributes:
         algorithm: algorithm of the best cell, calibrated to the budget.
         predicted: trajectory of the algorithm, by the default theory.
-        table: all cells, by `num_steps`, then by `sampling_rate`.
+        table: all cells, by `num_steps`, then by `sampling_rate`; those of other noise come last.
         epsilon, delta: budget; for one of another kind the algorithm's epsilon at delta = 1e-6.
         budget: budget as an object.
         floor: risk without clipping and noise, which a plan of correlated noise compares with.
@@ -140,9 +144,11 @@ class TrainingPlan(AbstractExplained, eqx.Module):
             return ""
         gain = _gain(best, other, self.floor)
         less = f"{abs(gain):.1%} {'less' if gain >= 0 else 'more'}"
+        if not _is_below(best, other, self.floor):
+            less = f"privacy adds {less} to the {self.floor:.5g} without it"
         found = (
             f"{_IN_WORDS[other.noise]} give a risk of {other.risk:.5g} in place of "
-            f"{best.risk:.5g}: privacy adds {less} to the {self.floor:.5g} without it"
+            f"{best.risk:.5g}: {less}"
         )
         if self.chosen.noise == INDEPENDENT:
             return f"independent noise is kept, as {found}, and at least 2 % less is asked"

@@ -96,7 +96,9 @@ class LinearRecursion(eqx.Module):
         return 0 if self.noise is None else len(self.noise), self.kept
 
 
-def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> LinearRecursion:
+def linear_recursion(
+    algorithm: DPGD | PrivateOptimiser, num_train: int, num_outputs: int | None = None
+) -> LinearRecursion:
     """The updates of an algorithm on `num_train` rows."""
     if isinstance(algorithm, DPGD):
         return of_descent(algorithm.learning_rate, algorithm.noise_std(num_train))
@@ -111,7 +113,8 @@ def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> Line
         found = with_noise_over_steps(found, algorithm.noise)
     if drawn.epoch_steps in (None, 1):
         return found
-    if drawn.is_kept:
+    # With several outputs the draws of different epochs are taken to be independent.
+    if drawn.is_kept and num_outputs is None:
         return dataclasses.replace(found, kept=drawn.epoch_steps)
     return with_epochs(found, int(algorithm.num_steps), drawn.epoch_steps)
 

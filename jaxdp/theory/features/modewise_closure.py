@@ -49,12 +49,7 @@ from jaxdp.theory.features.closed_moments import (
     record_numbers,
     recorded_closure,
 )
-from jaxdp.theory.features.linear_recursion import (
-    LinearRecursion,
-    Update,
-    linear_recursion,
-    with_epochs,
-)
+from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, sum_over_rows
 from jaxdp.theory.features.readout import all_states, moments_at, spread_places
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
@@ -115,11 +110,7 @@ class ModewiseClosure(AbstractTheory):
         if problem.loss.num_outputs is None:
             came = type(problem.loss).__name__
             raise NotCoveredError(f"it describes the softmax loss, got {came}")
-        recursion = linear_recursion(algorithm, problem.num_train)
-        if recursion.kept:
-            # The draws of different epochs are taken to be independent.
-            drawn = dataclasses.replace(recursion, kept=0)
-            recursion = with_epochs(drawn, int(algorithm.num_steps), recursion.kept)
+        recursion = linear_recursion(algorithm, problem.num_train, problem.loss.num_outputs)
         return problem, algorithm, recursion
 
     def solve(self, reading, records):

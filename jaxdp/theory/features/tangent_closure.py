@@ -140,7 +140,8 @@ class TangentClosure(AbstractTheory):
         algorithm.require_rows(problem.num_train)
         # Raises if the moments of the sampler's batches are not known.
         _ = algorithm.sampler.inclusion_moments
-        return problem, algorithm, linear_recursion(algorithm, problem.num_train)
+        count, outputs = problem.num_train, problem.loss.num_outputs
+        return problem, algorithm, linear_recursion(algorithm, count, outputs)
 
     def solve(self, reading, records):
         problem, algorithm, recursion = reading

@@ -223,8 +223,8 @@ def test_a_traced_strategy_costs_at_least_what_its_inverse_as_rounded_does(small
 @pytest.mark.parametrize(
     ("where", "number"),
     [
-        (lambda o: o.noise._ratios, np.full((20, 1), 1025.0)),
-        (lambda o: o.noise._stds, np.full(20, np.inf)),
+        (lambda o: o.noise.ratios, np.full((20, 1), 1025.0)),
+        (lambda o: o.noise.stds, np.full(20, np.inf)),
         (lambda o: o.noise, privacy.ScheduledNoise(np.ones(19))),
     ],
 )

@@ -212,8 +212,8 @@ def test_noise_that_is_set_costs_what_it_then_hides(name):
         assert mu_of(changed) == pytest.approx(dense_mu(changed, STEPS), rel=1e-9)
         assert mu_of(changed) > 1.5 * mu_of(algorithm)
     # The account reads ratios as secret noise does.
-    finer = eqx.tree_at(lambda o: o.noise._ratios, optimiser(), np.full((STEPS, 2), 0.6 * 2**-20))
-    rounded = eqx.tree_at(lambda o: o.noise._ratios, optimiser(), np.full((STEPS, 2), 2.0**-20))
+    finer = eqx.tree_at(lambda o: o.noise.ratios, optimiser(), np.full((STEPS, 2), 0.6 * 2**-20))
+    rounded = eqx.tree_at(lambda o: o.noise.ratios, optimiser(), np.full((STEPS, 2), 2.0**-20))
     assert mu_of(finer) == mu_of(rounded)
 
 
