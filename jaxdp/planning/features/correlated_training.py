@@ -105,7 +105,11 @@ class CorrelatedSearch:
         weights = noise_weights(risk, draw, start, self.num_steps)
         strategy = least_noise_strategy(rows_of(weights), self.num_bands, self.cycle)
         value = functools.partial(self._value, self._with(self.risk, strategy), self.draw)
-        point = best_of_values(value, [start[:2]], widths=_ROUNDS[place], **self.bounds)
+        starts = [start[:2]]
+        if (safe := self.limits.unclipped) > 0:
+            # A rounded rate may be beyond the limit, and so may that of other batches.
+            starts.append((min(start.log_rate, math.log(safe)), start.log_clip_norm))
+        point = best_of_values(value, starts, widths=_ROUNDS[place], **self.bounds)
         return None if point is None else Correlated(point, strategy)
 
     def _with(self, risk: LinearRisk, strategy: np.ndarray) -> LinearRisk:
@@ -123,7 +127,10 @@ def _fewer(risk: LinearRisk) -> tuple[LinearRisk, float]:
 def noise_weights(
     risk: LinearRisk, draw: Draw, point: Point, num_steps: int
 ) -> Float[np.ndarray, "steps steps"]:
-    """The derivative W of the predicted risk in the noise's covariance over the steps."""
+    """The derivative W of the predicted risk in the noise's covariance over the steps.
+
+    Prices below zero count as zero, so that W is positive semidefinite.
+    """
     place = jnp.asarray(point[:2])
     found = _prices(risk, place, draw, num_steps)
     prices, paces, final, transitions, gradient, injections = (

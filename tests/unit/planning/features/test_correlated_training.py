@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -65,7 +66,9 @@ def _priced(loss, optimiser=optax.sgd, average=None, batches=4, steps=8, **setti
 
 @pytest.mark.parametrize(
     "name",
-    quick_and_slow(("momentum, average", "logistic", "softmax", "full batches"), "momentum, average"),
+    quick_and_slow(
+        ("momentum, average", "logistic", "softmax", "full batches"), "momentum, average"
+    ),
 )
 def test_weights_are_derivatives_of_the_predicted_risk_in_the_covariance(name):
     given = {
@@ -119,8 +122,7 @@ def test_the_plan_says_which_noise_wins_and_spends_the_budget(epsilon):
     assert [cell.noise for cell in plan.table] == ["independent", "bands"]
     assert plan.chosen.noise == wins
     cost = jaxdp.account(plan.algorithm, delta=1e-3)
-    assert cost.epsilon == pytest.approx(epsilon, rel=1e-6)
-    assert cost.epsilon <= epsilon
+    assert 0.9999 * epsilon < cost.epsilon <= epsilon
     assert cost.adjacency == plan.adjacency == "zero-out-one"
     kinds = {"bands": (FixedOrder, BandedNoise), "independent": (PoissonSampler, type(None))}
     assert tuple(map(type, (plan.algorithm.sampler, plan.algorithm.noise))) == kinds[wins]
@@ -157,3 +159,108 @@ def test_full_batches_have_a_schedule():
     if plan.chosen.noise == "schedule":
         assert isinstance(plan.algorithm.noise, ScheduledNoise)
         assert "noise schedule" in plan.about_noise
+
+
+@pytest.mark.slow
+def test_unfinished_epochs_and_other_measures_are_planned_within_the_budget():
+    # Eleven steps are no whole number of epochs of eight batches, three are less than one.
+    plan = _plan(2.0, num_steps=(11, 3))
+    assert [cell.noise for cell in plan.table] == 2 * ["independent"] + 2 * ["bands"]
+    assert np.isfinite([cell.risk for cell in plan.table]).all()
+    # The multiplier is the root of the epochs over the mu of the budget.
+    multipliers = {cell.num_steps: cell.noise_multiplier for cell in plan.table[2:]}
+    assert multipliers[11] == pytest.approx(np.sqrt(2) * multipliers[3], rel=1e-6)
+    assert jaxdp.account(plan.algorithm, delta=1e-3).epsilon <= 2.0
+    plan = _plan(2.0, num_steps=8, problem=_problem(Logistic()), criterion="accuracy")
+    error = 1 - float(plan.predicted.observables["accuracy"][-1])
+    assert plan.chosen.risk == pytest.approx(error, rel=0.05)
+    assert 0 < plan.floor < 0.5
+
+
+# The price of the way.
+
+
+def _without_price(monkeypatch):
+    real = correlated_training.weights_of_strategy
+
+    def free(transitions, injections, prices, *rest):
+        return real(transitions, injections, np.zeros_like(prices), *rest)
+
+    monkeypatch.setattr(correlated_training, "weights_of_strategy", free)
+
+
+def _with_best_noise(algorithm, problem):
+    """The algorithm with the best strategy for the prices of independent noise."""
+    risk = closure_risk(kernel_modes(problem), [algorithm], is_linear=True)[0]
+    numbers = np.log([float(algorithm.learning_rate), float(algorithm.clip_norm)])
+    point, batches = Point(*numbers, 0.0, True), algorithm.sampler.num_batches
+    weights = noise_weights(risk, Draw.of(algorithm), point, algorithm.num_steps)
+    strategy = least_noise_strategy(rows_of(weights), batches, batches)
+    variance = np.trace(weights @ covariance_of(strategy))
+    return algorithm.replace(noise=BandedNoise(strategy)), variance
+
+
+@pytest.mark.slow
+def test_noise_that_is_free_on_the_way_is_predicted_and_found_to_be_worse(monkeypatch):
+    problem, theory = _problem(), jaxdp.GaussianClosure(rank=0, spread_rank=None)
+    algorithm = jaxdp.PrivateOptimiser(
+        optax.sgd,
+        learning_rate=2.0,
+        clip_norm=0.2,
+        noise_multiplier=4.0,
+        num_steps=32,
+        sampler=FixedOrder(NUM, 16),
+    )
+    honest, its_variance = _with_best_noise(algorithm, problem)
+    _without_price(monkeypatch)
+    naive, variance = _with_best_noise(algorithm, problem)
+    # By its own lights it is much better.
+    assert variance < 0.7 * its_variance
+    means = []
+    for one in (honest, algorithm, naive):
+        predicted = float(jaxdp.predict(problem, one, theory=theory, records=1).final_risk)
+        runs = jaxdp.simulate(problem, one, num_runs=100, key=jr.key(0), records=1)
+        means.append(np.asarray(runs.final_risk, float).mean())
+        assert predicted == pytest.approx(means[-1], rel=0.05)
+    # Even independent noise is better.
+    assert means[0] < 0.95 * means[1] < 0.9 * means[2]
+
+
+@pytest.mark.slow
+def test_a_plan_is_better_than_one_without_the_price(monkeypatch):
+    plan = _plan_once(8.0)
+    cell, problem = plan.chosen, _problem()
+    theory = jaxdp.GaussianClosure(rank=0, spread_rank=None)
+    # The table's risk is that of the algorithm, with the feedback of its noise on clipping.
+    found = jaxdp.predict(problem, plan.algorithm, theory=theory, records=1).final_risk
+    assert cell.risk == pytest.approx(float(found), rel=1e-4)
+    _without_price(monkeypatch)
+    naive, _ = _with_best_noise(plan.algorithm.replace(noise=None), problem)
+    assert float(jaxdp.predict(problem, naive, theory=theory, records=1).final_risk) > cell.risk
+    assert _plan(8.0).table[-1].risk > cell.risk
+
+
+# Refusals.
+
+
+def test_what_correlated_noise_is_not_planned_for_is_refused():
+    for given, error, match in (
+        ({"noise": "other"}, ValueError, 'expected noise "independent" or "correlated"'),
+        ({"noise": None}, ValueError, 'expected noise "independent" or "correlated"'),
+        ({"optimiser": optax.adam}, jaxdp.NotCoveredError, r"linear optimisers .* got Adam"),
+        ({"sampler": ShuffledEpochs}, ValueError, r"expected no sampler .* got .*ShuffledEpochs"),
+        ({"criterion": "accuracy"}, ValueError, "expected a loss of classes"),
+    ):
+        with pytest.raises(error, match=match):
+            _plan(1.0, **given)
+    model = eqx.nn.MLP(DIM, "scalar", 4, 1, key=jr.key(0))
+    network = jaxdp.Linearised(model, *_rows_of(_problem()), loss=HalfSquared())
+    with pytest.raises(jaxdp.NotCoveredError, match="features on fixed rows only"):
+        _plan(1.0, problem=network)
+    stream = jaxdp.LinearRegression.isotropic(10, label_noise=0.3)
+    with pytest.raises(TypeError, match=r"expected for LinearRegression .* got noise"):
+        jaxdp.plan(stream, num_samples=100, epsilon=1.0, delta=1e-3, noise="correlated")
+
+
+def _rows_of(problem):
+    return problem.train_inputs, problem.train_labels, problem.test_inputs, problem.test_labels
