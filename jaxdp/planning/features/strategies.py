@@ -35,17 +35,8 @@ def weights_of_strategy(
 
     Each mode j has J numbers $u$, with $u_{t+1} = L_{t,j}u_t + v_t n_t$ and n the noise. Then
     $\mathrm{tr}(W\,\mathrm{cov}(n))$ is $\sum_j(\sum_t p_{t,j}\,\mathrm{var}(u_{t,j})_0 +
-    h_j\,\mathrm{var}(u_{T,j})_o)$, with o the output. The cost is $O(T^2J^2)$ for each mode.
-
-    Args:
-        transitions: matrices L, (T, modes, J, J).
-        injections: vectors v, (T, J).
-        prices: factors p >= 0 of the variance of number 0 before each step, (T, modes).
-        final: factors h >= 0 of the variance of number `output` after the last step, (modes,).
-        output: number that is released.
-
-    Returns:
-        Symmetric positive semidefinite matrix, (T, T), in float64.
+    h_j\,\mathrm{var}(u_{T,j})_o)$, with o the output. The cost is $O(T^2J^2)$ for each mode. The
+    arguments are L (T, modes, J, J), v (T, J), p >= 0 (T, modes), h >= 0 (modes,), and o.
 
     Example:
         >>> import numpy as np
@@ -80,13 +71,6 @@ def rows_of(weights: Any, tolerance: float = 1e-10) -> Float[np.ndarray, "steps 
 
     Small eigenvalues are raised, not left out: the best strategy would move all its noise into
     directions that are left out. So the cost of A is never below that of W.
-
-    Args:
-        weights: symmetric positive semidefinite matrix W, (T, T).
-        tolerance: least eigenvalue, relative to the largest.
-
-    Returns:
-        The matrix A, (T, T), in float64.
     """
     values, vectors = np.linalg.eigh(weights)
     raised = np.maximum(values, tolerance * max(values[-1], 0.0))

@@ -19,9 +19,9 @@ from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP
 # The first printed line, at most 80 columns.
 LOOKED_AT = "Settings were chosen by looking at these rows; if private, no cost covers it."
 ASSUMPTIONS = (
-    "planning is not private: learning rate, clip norm, steps and sampling rate were chosen from "
-    "the problem's rows, which epsilon does not cover; use public or proxy rows, with as many "
-    "training rows as the private table has",
+    "planning is not private: learning rate, clip norm, steps, sampling rate and noise over the "
+    "steps were chosen from the problem's rows, which epsilon does not cover; use public or "
+    "proxy rows, with as many training rows as the private table has",
     "the plan minimises the loss of the problem's test rows, which are validation rows from then "
     "on: measure on rows that neither training nor planning saw",
     "the predicted loss is that of training on the planned rows; with proxy rows it is not the "
