@@ -67,9 +67,7 @@ def _priced(loss, optimiser=optax.sgd, average=None, batches=4, steps=8, **setti
 
 @pytest.mark.parametrize(
     "name",
-    quick_and_slow(
-        ("momentum, average", "logistic", "softmax", "full batches"), "momentum, average"
-    ),
+    quick_and_slow(("momentum, average", "logistic", "softmax", "full batches"), "logistic"),
 )
 def test_weights_are_derivatives_of_the_predicted_risk_in_the_covariance(name):
     given = {
