@@ -90,8 +90,8 @@ class GaussianClosure(AbstractTheory):
 
     `std`, over runs, is found at six places from 1/16 to all of the steps and interpolated. With
     squared losses it includes the feedback of clipping (`readout`) and needs a known number of
-    steps up to 2^14, otherwise it is None. With Adam and other losses of one output it has no
-    feedback; classes add the observable "accuracy_std".
+    steps up to 2^14, otherwise it is None. With Adam, other losses of one output, `BandedNoise` or
+    batches in a `FixedOrder` it has no feedback; classes add the observable "accuracy_std".
 
     Costs T steps of O(n rank^2 + n r) after one eigendecomposition, and three times as much again
     for the spread; `ClippedDiffusion` is cheaper for very many steps of DP-GD. Memory is 15 n^2
