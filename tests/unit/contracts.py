@@ -541,7 +541,7 @@ _row(
     "plan (rows)",
     lambda p: {"problem": p.features, **p.budget, "num_steps": 4, "sampling_rate": 0.5},
     kinds="num_steps: counts, sampling_rate: shares, average: thing, schedule rho num_samples "
-    "optimiser sampler: -",
+    "optimiser sampler noise: -",
 )
 _row(
     "forecast",
