@@ -33,7 +33,8 @@ from jaxdp.theory.features.stability import growth
 
 _RANK = 0  # number of modes whose covariances are kept in the search
 _BELOW, _ABOVE, _RATES = -6.0, 3.0, 64  # decades around the stability limit, rates of two grids
-_MOST_ROWS = 2**12  # most training rows in a search of softmax losses
+MOST_ROWS = 2**12  # most training rows in a search of softmax losses
+FINE_ROWS = 2**13  # in the last search of a plan that compares noise
 # Least learning rate over the largest, and bounds of the clip norm over a gradient's norm.
 _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
 _LITTLE_CLIPPED = 0.55  # with a smaller share of clipped rows the limit without clipping holds
@@ -68,12 +69,12 @@ class AbstractClosureRisk(eqx.Module):
         """Whether the search uses values alone: gradients of softmax losses are expensive."""
         return self.modes.loss.num_outputs is not None
 
-    def on_fewer_rows(self) -> tuple[Self, float]:
+    def on_fewer_rows(self, most: int = MOST_ROWS) -> tuple[Self, float]:
         """A cheaper, slightly higher risk on evenly spaced training rows, and their share."""
         count = self.modes.num_train
-        if count <= 1.5 * _MOST_ROWS:
+        if count <= 1.5 * most:
             return self, 1.0
-        rows = np.arange(_MOST_ROWS) * count // _MOST_ROWS
+        rows = np.arange(most) * count // most
         names = "factor", "feature_norms", "train_labels"
         # Networks have these; for linear models on features they are None.
         names += tuple(
@@ -83,7 +84,7 @@ class AbstractClosureRisk(eqx.Module):
         )
         fewer = {name: getattr(self.modes, name)[rows] for name in names}
         modes = dataclasses.replace(self.modes, **fewer)
-        return dataclasses.replace(self, modes=modes), _MOST_ROWS / count
+        return dataclasses.replace(self, modes=modes), most / count
 
     @abc.abstractmethod
     def final(

@@ -29,7 +29,13 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_wide_float, float_dtype, in_types_of
 from jaxdp.losses.linear_model import slope_limits
-from jaxdp.planning.features.closure_risk import Draw, LinearRisk, stable_rates
+from jaxdp.planning.features.closure_risk import (
+    FINE_ROWS,
+    MOST_ROWS,
+    Draw,
+    LinearRisk,
+    stable_rates,
+)
 from jaxdp.planning.features.search import Point, best_of_values
 from jaxdp.planning.features.strategies import (
     least_noise_strategy,
@@ -45,8 +51,11 @@ from jaxdp.theory.features.readout import Readout
 _MOST_BANDS = 64
 # Descent without privacy: momentum, records, and steps between them.
 _MOMENTUM, _RECORDS, _BETWEEN = 0.9, 40, 25
-# Half sides of the squares in which rate and clip norm are searched, round by round.
-_ROUNDS = (0.7, 0.35), (0.35, 0.12), (0.12,)
+# Half sides of the squares in which rate and clip norm are searched, first and last.
+_FIRST_SQUARES, _LAST_SQUARES = (0.7, 0.35), (0.35, 0.12)
+
+
+_Drawn = tuple[LinearRisk, Draw]
 
 
 class Correlated(NamedTuple):
@@ -71,9 +80,10 @@ class CorrelatedSearch:
         self.num_steps, self.cycle = int(algorithm.num_steps), algorithm.sampler.num_batches
         self.num_bands = min(self.cycle, self.num_steps, _MOST_BANDS)
         self.limits = stable_rates(risk, self.whole_draw)
-        self.risk, share = _fewer(risk)
-        self.draw = Draw.of(algorithm, share)
-        self.independent = _fewer(independent)[0], Draw.of(first, share)
+        (coarse, share), (fine, fine_share) = _fewer(risk, MOST_ROWS), _fewer(risk, FINE_ROWS)
+        self.coarse = coarse, Draw.of(algorithm, share)
+        self.fine = fine, Draw.of(algorithm, fine_share)
+        self.independent = _fewer(independent, MOST_ROWS)[0], Draw.of(first, share)
 
     def first(self, point: Point, norm: float) -> Correlated | None:
         """A point near the best one with independent noise, at which the prices are taken.
@@ -83,33 +93,36 @@ class CorrelatedSearch:
         if not max(self.limits) > 0:
             return None
         self.bounds = self.limits.bounds(norm, max(self.limits))
-        return self._round(*self.independent, point, 0)
+        return self._round(self.independent, point, self.coarse, _FIRST_SQUARES)
 
     def improved(self, found: Correlated) -> Correlated:
-        """A better point and strategy, or the same."""
-        for place in range(1, len(_ROUNDS)):
-            risk = self._with(self.risk, found.strategy)
-            other = self._round(risk, self.draw, found.point, place)
-            if other is None or other.point.risk >= found.point.risk:
-                break
-            found = other
-        return found
+        """A better point and strategy on more rows, or the same."""
+        risk, draw = self.fine
+        own = self._with(risk, found.strategy), draw
+        other = self._round(own, found.point, self.fine, _LAST_SQUARES)
+        same = found._replace(point=self._value(*own, found.point[:2]))
+        return same if other is None or other.point.risk >= same.point.risk else other
 
     def finished(self, found: Correlated, log_rate: float, log_clip_norm: float) -> Correlated:
         """The same strategy at rounded settings, with the risk on all rows."""
         risk = self._with(self.whole, found.strategy)
         return found._replace(point=self._value(risk, self.whole_draw, (log_rate, log_clip_norm)))
 
-    def _round(self, risk: LinearRisk, draw: Draw, start: Point, place: int) -> Correlated | None:
-        """The best strategy for prices at a point, and the best point near it with the strategy."""
-        weights = noise_weights(risk, draw, start, self.num_steps)
+    def _round(
+        self, priced: _Drawn, start: Point, searched: _Drawn, widths: tuple[float, ...]
+    ) -> Correlated | None:
+        """The best strategy for prices at a point, and the best point near it with the strategy.
+
+        `priced` and `searched` are pairs of a risk and a draw.
+        """
+        weights = noise_weights(*priced, start, self.num_steps)
         strategy = least_noise_strategy(rows_of(weights), self.num_bands, self.cycle)
-        value = functools.partial(self._value, self._with(self.risk, strategy), self.draw)
+        value = functools.partial(self._value, self._with(searched[0], strategy), searched[1])
         starts = [start[:2]]
         if (safe := self.limits.unclipped) > 0:
             # A rounded rate may be beyond the limit, and so may that of other batches.
             starts.append((min(start.log_rate, math.log(safe)), start.log_clip_norm))
-        point = best_of_values(value, starts, widths=_ROUNDS[place], **self.bounds)
+        point = best_of_values(value, starts, widths=widths, **self.bounds)
         return None if point is None else Correlated(point, strategy)
 
     def _with(self, risk: LinearRisk, strategy: np.ndarray) -> LinearRisk:
@@ -120,8 +133,8 @@ class CorrelatedSearch:
         return self.limits.point(place, float(value), float(clipped))
 
 
-def _fewer(risk: LinearRisk) -> tuple[LinearRisk, float]:
-    return risk.on_fewer_rows() if risk.is_coarse else (risk, 1.0)
+def _fewer(risk: LinearRisk, most: int) -> tuple[LinearRisk, float]:
+    return risk.on_fewer_rows(most) if risk.is_coarse else (risk, 1.0)
 
 
 def noise_weights(

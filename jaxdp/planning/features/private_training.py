@@ -22,6 +22,8 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.closure_risk import (
+    FINE_ROWS,
+    MOST_ROWS,
     AbstractClosureRisk,
     Draw,
     LinearRisk,
@@ -125,7 +127,8 @@ def plan_training(
     def planned(modes: KernelModes) -> tuple[tuple[Cell, ...], PrivateOptimiser]:
         parts = list(algorithms.values())
         risks = closure_risk(modes, parts, is_linear=is_linear, criterion=criterion)
-        table = _table(dict(zip(cells, risks, strict=True)), algorithms, advance)
+        last_rows = FINE_ROWS if noise == _CORRELATED else MOST_ROWS
+        table = _table(dict(zip(cells, risks, strict=True)), algorithms, advance, last_rows)
         best = best_cell(table)
         if not math.isfinite(best.risk):
             raise RuntimeError(
@@ -219,6 +222,7 @@ def _table(
     risks: dict[tuple[int, float], AbstractClosureRisk],
     algorithms: dict[tuple[int, float], PrivateOptimiser],
     advance: Callable[[int], None],
+    last_rows: int,
 ) -> tuple[Cell, ...]:
     """Every cell with the best learning rate and clip norm found."""
     found: dict[tuple[int, float], _Found] = {}
@@ -239,7 +243,7 @@ def _table(
     if is_coarse:
         for place in near:
             cell = risks[place], algorithms[place]
-            found[place] = _searched(*cell, found[place].point, is_last=True)
+            found[place] = _searched(*cell, found[place].point, last_rows)
             advance(place[0])
     return tuple(
         _cell(algorithms[place], place[1], found[place], is_polished=place in near or not is_coarse)
@@ -251,10 +255,12 @@ def _searched(
     risk: AbstractClosureRisk,
     algorithm: PrivateOptimiser,
     earlier: Point | None,
-    *,
-    is_last: bool = False,
+    last_rows: int = 0,
 ) -> _Found:
-    """The best learning rate and clip norm of a cell, searched from an earlier point if any."""
+    """The best learning rate and clip norm of a cell, searched from an earlier point if any.
+
+    The last search is on up to `last_rows` rows.
+    """
     draw, length = Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
     limits = _limits(risk, draw)
     largest = max(limits)
@@ -263,7 +269,7 @@ def _searched(
     norm = _gradient_norm(risk)
     whole, drawn, by_values = risk, draw, risk.is_coarse
     if by_values:
-        risk, share = risk.on_fewer_rows()
+        risk, share = risk.on_fewer_rows(last_rows or MOST_ROWS)
         draw = Draw.of(algorithm, share)
     starts = grid(rate=largest, clip_norm=norm) if earlier is None else around(earlier)
     way = _value if by_values else _evaluation
@@ -272,7 +278,7 @@ def _searched(
     if risk.is_coarse and earlier is not None:
         # Four times as many steps of a quarter of the length move equally far.
         starts = [(earlier[0] - one, earlier[1] + one - _FALLS[-1]) for one in _FALLS]
-    if is_last and earlier is not None:
+    if last_rows and earlier is not None:
         starts, widths = [earlier[:2]], _LAST_SQUARES
 
     def within(highest: float, starts: list[tuple[float, float]]) -> Point | None:
@@ -291,7 +297,7 @@ def _searched(
     if best is None:
         return _Found(None, largest)
     place = math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
-    if by_values and is_last:
+    if by_values and last_rows:
         evaluate = functools.partial(_value, whole, drawn, length, limits)
     found = evaluate(place)
     return _Found(found if by_values else found.point, largest)

@@ -19,6 +19,7 @@ from jaxdp.planning.features.closure_risk import Draw, closure_risk
 from jaxdp.planning.features.correlated_training import noise_weights
 from jaxdp.planning.features.search import Point
 from jaxdp.planning.features.strategies import least_noise_strategy, rows_of
+from jaxdp.planning.features.training_plan import Cell, TrainingPlan, best_cell
 from jaxdp.privacy import BandedNoise, FixedOrder, PoissonSampler, ScheduledNoise, ShuffledEpochs
 from jaxdp.theory.features.linear_recursion import covariance_of
 from jaxdp.theory.features.modes import kernel_modes
@@ -66,9 +67,7 @@ def _priced(loss, optimiser=optax.sgd, average=None, batches=4, steps=8, **setti
 
 @pytest.mark.parametrize(
     "name",
-    quick_and_slow(
-        ("momentum, average", "logistic", "softmax", "full batches"), "momentum, average"
-    ),
+    quick_and_slow(("momentum, average", "logistic", "softmax", "full batches"), "logistic"),
 )
 def test_weights_are_derivatives_of_the_predicted_risk_in_the_covariance(name):
     given = {
@@ -264,3 +263,29 @@ def test_what_correlated_noise_is_not_planned_for_is_refused():
 
 def _rows_of(problem):
     return problem.train_inputs, problem.train_labels, problem.test_inputs, problem.test_labels
+
+
+# What counts as a gain.
+
+
+@pytest.mark.parametrize(
+    ("risk", "floor", "wins", "gain"),
+    [
+        (0.99, 0.6, "bands", 0.025),
+        (0.996, 0.6, "independent", 0.01),
+        # A private run may be below a floor; then the whole risks are compared.
+        (0.99, 0.995, "independent", 0.01),
+        (0.97, 0.98, "bands", 0.03),
+        (1.1, 1.5, "independent", -0.1),
+    ],
+)
+def test_other_noise_has_to_save_a_share_of_what_privacy_adds(risk, floor, wins, gain):
+    cells = tuple(
+        Cell(4, 0.5, 0.1, 1.0, 1.0, one, "zero-out-one", False, noise=noise)
+        for one, noise in ((1.0, "independent"), (risk, "bands"))
+    )
+    assert best_cell(cells, floor).noise == wins
+    plan = TrainingPlan(None, None, cells, 1.0, 1e-5, None, floor)
+    less = f"{abs(gain):.1%} {'less' if gain > 0 else 'more'}"
+    expected = f"privacy adds {less} to the {floor} without it" if floor < 0.9 else f"1: {less}"
+    assert expected in plan.about_noise

@@ -194,6 +194,7 @@ def test_too_many_or_no_bands_are_refused(num_bands, cycle):
         least_noise_strategy(np.ones((1, 6)), num_bands, cycle)
 
 
+@pytest.mark.slow
 def test_the_least_trace_of_gradient_descent_is_near_its_lower_bound():
     rates = _rates(64, 20 / 64, 0.0)
     curvatures = 1 / np.arange(1, 65)
