@@ -24,7 +24,7 @@ from jaxdp.clipping.ghost.ghost_pass import GhostPass
 from jaxdp.clipping.ghost.ghosts import Kept
 from jaxdp.clipping.ghost.weight_uses import WeightUses
 from jaxdp.privacy import ShuffledEpochs, audit, budgets, square_root_strategy
-from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
+from jaxdp.privacy.batches.unamplified import FixedOrder
 from jaxdp.privacy.noise_over_steps import AbstractNoiseOverSteps
 
 RECORDS, CLIP_NORM = 6, 0.5
@@ -309,10 +309,10 @@ CAUGHT = {
             AbstractNoiseOverSteps, "taken_back", _scaled(0)
         ),
         "epochs: charged for as one": _swapped(
-            AbstractUnamplifiedSampler, "uses", lambda honest: lambda self, n: 1
+            FixedOrder, "uses", lambda honest: lambda self, n: 1
         ),
         "epochs: charged for the steps of one": _swapped(
-            AbstractUnamplifiedSampler, "uses", lambda honest: lambda self, n: self.num_batches
+            FixedOrder, "uses", lambda honest: lambda self, n: self.num_batches
         ),
     },
     test_sum_and_norms_are_those_of_float64: {

@@ -33,7 +33,7 @@ def _variances(inputs, labels, steps, runs=2000):
 
 def test_draws_of_kept_batches_have_their_whole_variance_and_cancel_over_an_epoch():
     inputs, labels = _rows()
-    problem = jaxdp.FixedFeatures(inputs, labels, inputs, labels)
+    problem = jaxdp.FixedFeatures.from_arrays(inputs, labels, inputs, labels)
 
     def predicted(steps):
         given = {"clip_norm": 1e6, "noise_multiplier": 1e-12, "num_steps": steps}
