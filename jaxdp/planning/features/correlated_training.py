@@ -116,7 +116,9 @@ class CorrelatedSearch:
         `priced` and `searched` are pairs of a risk and a draw.
         """
         weights = noise_weights(*priced, start, self.num_steps)
-        strategy = least_noise_strategy(rows_of(weights), self.num_bands, self.cycle)
+        # One band needs the sizes of the columns alone.
+        rows = rows_of(weights) if self.num_bands > 1 else np.sqrt(np.diagonal(weights))[None]
+        strategy = least_noise_strategy(rows, self.num_bands, self.cycle)
         value = functools.partial(self._value, self._with(searched[0], strategy), searched[1])
         starts = [start[:2]]
         if (safe := self.limits.unclipped) > 0:
