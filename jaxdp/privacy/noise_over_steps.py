@@ -258,10 +258,11 @@ class ScheduledNoise(AbstractNoiseOverSteps):
     For `jaxdp.PrivateOptimiser(..., noise=...)`. The standard deviation of step t is proportional
     to $1/\sqrt{x_t}$, scaled so that all steps together cost what constant noise of the same
     `noise_multiplier` does. With Poisson batches it is scaled so that the inverse variances have
-    the mean of constant noise; steps are composed one by one, or, with more than 32 different
-    weights, in 32 groups, each charged for as its step of least noise. If the final risk grows by
-    $W_{tt}$ times the variance of step t, the best weights are $x_t = \sqrt{W_{tt}}$, and with full
-    batches no correlated noise is better. The proofs are in `jaxdp.privacy.noise_over_steps`.
+    the mean of constant noise, and the cost is another; steps are composed one by one, or, with
+    more than 32 different weights, in 32 groups, each charged for as its step of least noise. If
+    the final risk grows by $W_{tt}$ times the variance of step t, the best weights are
+    $x_t = \sqrt{W_{tt}}$, and with full batches no correlated noise is better. The proofs are in
+    `jaxdp.privacy.noise_over_steps`.
 
     Args:
         weights: shares x of the steps in the budget, (steps,), from 2^-60 to 2^60; only their
