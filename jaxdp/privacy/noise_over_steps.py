@@ -258,14 +258,15 @@ class ScheduledNoise(AbstractNoiseOverSteps):
     For `jaxdp.PrivateOptimiser(..., noise=...)`. The standard deviation of step t is proportional
     to $1/\sqrt{x_t}$, scaled so that all steps together cost what constant noise of the same
     `noise_multiplier` does. With Poisson batches it is scaled so that the inverse variances have
-    the mean of constant noise; steps are composed one by one, or, with more than 32 different
-    weights, in 32 groups, each charged for as its step of least noise. If the final risk grows by
-    $W_{tt}$ times the variance of step t, the best weights are $x_t = \sqrt{W_{tt}}$, and with full
-    batches no correlated noise is better. The proofs are in `jaxdp.privacy.noise_over_steps`.
+    the mean of constant noise, and the cost is another; steps are composed one by one, or, with
+    more than 32 different weights, in 32 groups, each charged for as its step of least noise. If
+    the final risk grows by $W_{tt}$ times the variance of step t, the best weights are
+    $x_t = \sqrt{W_{tt}}$, and with full batches no correlated noise is better. The proofs are in
+    `jaxdp.privacy.noise_over_steps`.
 
     Args:
         weights: shares x of the steps in the budget, (steps,), from 2^-60 to 2^60; only their
-            ratios count.
+            ratios count. For given standard deviations s they are 1 / s**2.
         source: `jaxdp.privacy.SecretNoise()` for certified noise; default None, simulated.
 
     Raises:
@@ -289,7 +290,11 @@ class ScheduledNoise(AbstractNoiseOverSteps):
         _require_source(source)
         self.weights, self.source = _numbers("weights", weights, 1), source
         if not (self.weights.size and _are_sizes(np.sqrt(np.maximum(self.weights, 0)))):
-            raise ValueError("expected weights from 2^-60 to 2^60, one for each step, got others")
+            extremes = [f"{end(self.weights):.3g}" for end in (np.min, np.max) if self.weights.size]
+            raise ValueError(
+                "expected weights from 2^-60 to 2^60, one for each step, got "
+                + (f"numbers from {' to '.join(extremes)}" if extremes else "none")
+            )
 
     @property
     def stds(self):
@@ -311,9 +316,10 @@ class BandedNoise(AbstractNoiseOverSteps):
 
     Args:
         strategy: lower triangular matrix C, (steps, steps), with a diagonal from 2^-30 to 2^30 and
-            at most 1,024 bands. A record is used again no earlier than so many steps later. The
-            scale of C does not count. Entries over the diagonal of their row are at most 1,024 in
-            size and are rounded to multiples of 2^-20.
+            at most 1,024 bands, and no more than steps lie between two uses of a record (the
+            batches of `FixedOrder`). The scale of C does not count. Entries, divided by the
+            diagonal entry of their row, are at most 1,024 in size and are rounded to multiples of
+            2^-20.
         source: `jaxdp.privacy.SecretNoise()` for certified noise; default None, simulated.
 
     Raises:
@@ -340,10 +346,16 @@ class BandedNoise(AbstractNoiseOverSteps):
         count, diagonal = len(matrix), np.diagonal(matrix)
         if matrix.shape != (count, count) or not count:
             raise ValueError(f"expected a square strategy, got shape {matrix.shape}")
-        if np.triu(matrix, 1).any() or not _are_sizes(diagonal):
+        above = np.abs(np.triu(matrix, 1)).max()
+        if above:
             raise ValueError(
-                "expected a lower triangular strategy with a diagonal from 2^-30 to 2^30, got "
-                "another"
+                f"expected a lower triangular strategy, got {above:.3g} above the diagonal; "
+                "np.tril drops what is rounding"
+            )
+        if not _are_sizes(diagonal):
+            raise ValueError(
+                "expected a strategy with a diagonal from 2^-30 to 2^30, got numbers from "
+                f"{diagonal.min():.3g} to {diagonal.max():.3g} there"
             )
         rows, columns = np.nonzero(matrix)
         bands = int((rows - columns).max()) + 1
