@@ -126,8 +126,8 @@ def plan(
         noise: "independent" (default), or "correlated" to compare independent noise, cell by cell,
             with noise over the steps in a fixed order of the batches: `ScheduledNoise` at sampling
             rate 1, `BandedNoise` below. The plan keeps independent noise unless another saves 2 %
-            of what privacy adds to the risk, and says so. For features on fixed rows and linear
-            optimisers; it takes several times as long.
+            of the excess over training without privacy, and says so. For features on fixed rows and
+            linear optimisers; it takes several times as long.
         progress: True for a bar, False for none, None for one in a terminal or a notebook; or a
             function that is called with the share done.
 

@@ -315,11 +315,11 @@ class BandedNoise(AbstractNoiseOverSteps):
     `jaxdp.privacy.noise_over_steps`.
 
     Args:
-        strategy: lower triangular matrix C, (steps, steps), with a diagonal from 2^-30 to 2^30 and
-            at most 1,024 bands, and no more than steps lie between two uses of a record (the
-            batches of `FixedOrder`). The scale of C does not count. Entries, divided by the
-            diagonal entry of their row, are at most 1,024 in size and are rounded to multiples of
-            2^-20.
+        strategy: lower triangular matrix C, not its inverse, (steps, steps), with a diagonal from
+            2^-30 to 2^30 and at most 1,024 bands, and no more than steps lie between two uses of a
+            record (the batches of `FixedOrder`). The scale of C does not count. Entries, divided by
+            the diagonal entry of their row, are at most 1,024 in size and are rounded to multiples
+            of 2^-20.
         source: `jaxdp.privacy.SecretNoise()` for certified noise; default None, simulated.
 
     Raises:

@@ -61,8 +61,10 @@ def identity_of_run(
             "key": keyed("key"),
             "num_steps": int(optimiser.num_steps),
             "inputs or targets": keyed((structure, leaves)),
-            "initial weights": keyed(jax.tree.leaves(eqx.filter(carried, eqx.is_array))),
-            "loss or optimiser": keyed(
+            "initial weights or optimiser state": keyed(
+                jax.tree.leaves(eqx.filter(carried, eqx.is_array))
+            ),
+            "loss, optimiser or noise": keyed(
                 (_program(optimiser, loss, carried, records), optimiser.drawn_with)
             ),
             "evaluate, every or microbatch_size": keyed(settings),

@@ -92,8 +92,8 @@ class PrivateOptimiser(AbstractTrainable):
         clip_norm: C, > 0 and finite; or a `jaxdp.algorithms.AdaptiveClip`, which follows a quantile
             of the gradients' norms.
         noise_multiplier: z, finite and >= 0. The noise on the sum has standard deviation z C (1 +
-            b), where b covers rounding; z = 0 has no privacy. With correlated noise, z is the
-            multiplier of independent noise at the same cost.
+            b), where b covers rounding; z = 0 has no privacy. Without amplification,
+            noise over the steps costs what independent noise of this multiplier does.
         num_steps: T, the number of steps in the account.
         sampler: `jaxdp.privacy.PoissonSampler`, with amplification by sampling; or
             `ShuffledEpochs`, `FixedOrder` or `FixedSizeBatches` there, without.

@@ -225,6 +225,11 @@ class StableRates(NamedTuple):
     clipped: float  # if most rows are clipped, which limits the effect of the batches' draw
     unclipped: float  # otherwise
 
+    def above(self, log_rate: float) -> float:
+        """The limit that holds a rate back."""
+        is_below = math.exp(log_rate) <= self.unclipped * (1 + 1e-3)
+        return self.unclipped if is_below else max(self)
+
     def bounds(self, norm: float, highest: float) -> dict[str, tuple[float, float]]:
         """Bounds of a search for rates up to the highest, and clip norms around one."""
         rates = math.log(_LEAST_RATE * max(self)), math.log(highest)

@@ -72,6 +72,7 @@ _LIKE_LENGTHS = 4  # a search starts from a cell with up to this factor fewer st
 _FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35, 0.12)
 _FEW_RECORDS = 10
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
+_BETTER = 0.9999  # share of the risk from which a second search is no better
 _NEAR = 0.99  # share of the largest rate from which a cell counts as at the limit
 _MOST_STEPS = 2**31 - 1
 _CORRELATED = "correlated"
@@ -200,7 +201,10 @@ def _correlated(
         rate, clip_norm = (_shortened(log) for log in one.point[:2])
         kind = SCHEDULE if place[1] == 1 else BANDS
         cell = _cell(
-            ours, 1 / place[1], _Found(one.point, max(search.limits)), is_polished=place in near
+            ours,
+            1 / place[1],
+            _Found(one.point, search.limits.above(one.point.log_rate)),
+            is_polished=place in near,
         )
         chosen = {"learning_rate": rate, "clip_norm": clip_norm, "noise": one.noise()}
         cells[cell._replace(noise=kind)] = ours.replace(**chosen)
@@ -289,18 +293,20 @@ def _searched(
 
     best = within(largest, starts)
     if 0 < limits.unclipped < largest and (
-        best is None or best.log_rate > math.log(0.9 * limits.unclipped)
+        best is None or not by_values or best.log_rate > math.log(0.9 * limits.unclipped)
     ):
-        # Only clipping makes larger rates stable; a smaller rate without it may be better.
+        # Only clipping makes larger rates stable; a smaller rate without it may be better. A search
+        # by gradients may have left the stable rates and not come back.
         other = within(limits.unclipped, starts if best is None else around(best))
-        best = min((one for one in (best, other) if one), key=lambda one: one.risk, default=None)
+        if best is None or (other is not None and other.risk < _BETTER * best.risk):
+            best = other
     if best is None:
         return _Found(None, largest)
     place = math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
     if by_values and last_rows:
         evaluate = functools.partial(_value, whole, drawn, length, limits)
     found = evaluate(place)
-    return _Found(found if by_values else found.point, largest)
+    return _Found(found if by_values else found.point, limits.above(best.log_rate))
 
 
 def _limits(risk: AbstractClosureRisk, draw: Draw) -> StableRates:

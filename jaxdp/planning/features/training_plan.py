@@ -36,7 +36,7 @@ _IN_WORDS = {
     SCHEDULE: "full batches with a noise schedule",
     BANDS: "batches in a fixed order with banded noise",
 }
-_ENOUGH_GAIN = 0.02  # share of what privacy adds to the risk that other noise has to save
+_ENOUGH_GAIN = 0.02  # share of the excess over training without privacy to be saved
 
 
 class Cell(NamedTuple):
@@ -61,8 +61,8 @@ class Cell(NamedTuple):
 def best_cell(table: tuple[Cell, ...], floor: float = 0.0) -> Cell:
     """The cell of least risk among those with a finished search.
 
-    Independent noise is kept unless other noise adds at least 2 % less to the risk `floor`, that
-    without privacy.
+    Independent noise is kept unless other noise has an excess over the risk `floor`, that without
+    privacy, which is at least 2 % less.
     """
     best, other = _best_by_noise(table)
     # A risk that is not finite never wins.
@@ -82,7 +82,7 @@ def _best_by_noise(table: tuple[Cell, ...]) -> tuple[Cell, Cell | None]:
 
 
 def _gain(one: Cell, other: Cell, floor: float) -> float:
-    """The share of what privacy adds to a risk by which another cell adds less.
+    """The share of the excess over the floor by which that of another cell is less.
 
     It is a share of the whole risk if a private run is below the floor: clipping may improve it.
     """
@@ -145,7 +145,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         gain = _gain(best, other, self.floor)
         less = f"{abs(gain):.1%} {'less' if gain >= 0 else 'more'}"
         if not _is_below(best, other, self.floor):
-            less = f"privacy adds {less} to the {self.floor:.5g} without it"
+            less = f"{less} above training without privacy, {self.floor:.5g}"
         found = (
             f"{_IN_WORDS[other.noise]} give a risk of {other.risk:.5g} in place of "
             f"{best.risk:.5g}: {less}"

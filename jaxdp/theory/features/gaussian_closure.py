@@ -82,7 +82,7 @@ class GaussianClosure(AbstractTheory):
     | `ShuffledEpochs`, s small, 1/3, 2/3 | 0.4 %, 1 to 3 %, 5 % | 5 % |
     | Adam, at the end | 1 % | 4 % too high |
     | Adam, early | 3 % (logistic), 27 % (squared) too high | 46 % too high |
-    | `BandedNoise`, 4 cells of 1,000 runs | up to 2.5 % | 2 %; most rows clipped: 7 to 15 % too low |
+    | `BandedNoise`, 4 cells of 1,000 runs | 2.5 % | 2 %; most rows clipped: 7 to 15 % too low |
 
     Here s is curvature times learning rate times squared feature norm over batch size, the share of
     a row's residual that one step on it removes. `SecretNoise`'s noise for rounding, not included,

@@ -93,7 +93,7 @@ tell(jnp.nanmin(risks[jnp.abs(scales - 1).argmin()]))"""
             0: """independent, bands = plan.table
 tell(bands.risk, independent.risk, plan.floor)
 other = jaxdp.plan(problem, epsilon=1.0, delta=1e-5, **cell, noise="correlated")
-assert other.algorithm.noise is None and "privacy adds 3" in other.about_noise""",
+assert other.algorithm.noise is None and "% more above" in other.about_noise""",
             1: """others, answers = public[2:]
 assert abs(((others @ run.model - answers) ** 2).mean() - 0.0945) < 0.006""",
         },

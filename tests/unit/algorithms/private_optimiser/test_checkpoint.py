@@ -143,13 +143,16 @@ def _offset(model, x, y):
 
 def _others():
     """Runs with one thing changed, and what the refusal names."""
-    data, optimisation = "other inputs or targets", "another loss or optimiser"
+    data, optimisation = "other inputs or targets", "another loss, optimiser or noise"
     measured = "another evaluate, every or microbatch_size"
     return {
         "key": ({"key": jr.key(6)}, "another key"),
         "one row": ({"inputs": INPUTS + np.eye(24, 4, dtype=np.float32) * 1e-6}, data),
         "order": ({"inputs": INPUTS[::-1], "targets": TARGETS[::-1]}, data),
-        "weights": ({"model": START | {"bias": jnp.asarray(1e-6)}}, "other initial weights"),
+        "weights": (
+            {"model": START | {"bias": jnp.asarray(1e-6)}},
+            "other initial weights or optimiser state",
+        ),
         "loss": ({"loss": _offset}, optimisation),
         "rate": ({"made": optimiser(inner=optax.adam(0.2))}, optimisation),
         "noise": ({"made": optimiser(noise_multiplier=2.1)}, optimisation),

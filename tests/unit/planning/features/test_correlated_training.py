@@ -128,7 +128,7 @@ def test_the_plan_says_which_noise_wins_and_spends_the_budget(epsilon):
     gain = [cell.risk - plan.floor for cell in plan.table]
     less = abs(1 - gain[1] / gain[0])
     sign = "less" if wins == "bands" else "more"
-    assert f"privacy adds {less:.1%} {sign} to the {plan.floor:.5g} without it" in plan.about_noise
+    assert f"{less:.1%} {sign} above training without privacy, {plan.floor:.5g}" in plan.about_noise
     assert plan.about_noise.startswith("independent noise is kept, as") == (wins == "independent")
     assert f"Noise: {plan.about_noise}." in str(plan)
     text = plan.line
@@ -145,7 +145,7 @@ def test_the_risk_of_planned_noise_is_that_of_simulated_runs():
     found = np.asarray(runs.final_risk, float).mean()
     independent = plan.table[0].risk
     assert abs(plan.chosen.risk - found) < 0.05 * found
-    # Of what privacy adds, independent noise is told apart.
+    # Of the excess over training without privacy.
     assert abs(plan.chosen.risk - found) < 0.2 * (independent - found)
 
 
@@ -279,7 +279,7 @@ def _rows_of(problem):
         (1.1, 1.5, "independent", -0.1),
     ],
 )
-def test_other_noise_has_to_save_a_share_of_what_privacy_adds(risk, floor, wins, gain):
+def test_other_noise_has_to_save_a_share_of_the_excess_over_the_floor(risk, floor, wins, gain):
     cells = tuple(
         Cell(4, 0.5, 0.1, 1.0, 1.0, one, "zero-out-one", False, noise=noise)
         for one, noise in ((1.0, "independent"), (risk, "bands"))
@@ -287,5 +287,7 @@ def test_other_noise_has_to_save_a_share_of_what_privacy_adds(risk, floor, wins,
     assert best_cell(cells, floor).noise == wins
     plan = TrainingPlan(None, None, cells, 1.0, 1e-5, None, floor)
     less = f"{abs(gain):.1%} {'less' if gain > 0 else 'more'}"
-    expected = f"privacy adds {less} to the {floor} without it" if floor < 0.9 else f"1: {less}"
+    expected = f"1: {less}"
+    if floor < 0.9:
+        expected += f" above training without privacy, {floor}"
     assert expected in plan.about_noise

@@ -13,7 +13,6 @@ from helpers import assert_mean_close
 
 import jaxdp
 from jaxdp.core.display import as_text
-from jaxdp.planning.features import closure_risk as of_closure
 from jaxdp.planning.features import private_training
 from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk, stable_rates
 from jaxdp.planning.features.training_plan import LOOKED_AT
@@ -346,7 +345,6 @@ def test_a_plan_for_accuracy_has_more_of_it_and_a_larger_loss():
 
 
 def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
-    monkeypatch.setattr(of_closure, "_MOST_ROWS", SOFTMAX_ROWS)
     monkeypatch.setattr(mode_basis, "_ROW_NODES", 2**20)
     once = _softmax_problem()
     rows = [np.repeat(part, 2, axis=0) for part in (once.train_inputs, once.train_labels)]
@@ -354,7 +352,7 @@ def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
     twice = jaxdp.FixedFeatures.from_arrays(*rows, loss=jaxdp.losses.Softmax(3))
     algorithm = _algorithm(0.5, 0.5, PoissonSampler(2 * SOFTMAX_ROWS, 0.02), noise_multiplier=0.5)
     risk = closure_risk(kernel_modes(twice), [algorithm], is_linear=True)[0]
-    fewer, share = risk.on_fewer_rows()
+    fewer, share = risk.on_fewer_rows(SOFTMAX_ROWS)
     assert (fewer.modes.num_train, share) == (SOFTMAX_ROWS, 0.5)
     place, steps = jnp.log(jnp.asarray([0.5, 0.5])), jnp.asarray(20)
     whole = float(risk.value(place, Draw.of(algorithm), steps)[0])
