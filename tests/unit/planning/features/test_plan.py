@@ -193,6 +193,33 @@ def test_a_cell_is_as_good_as_the_best_of_a_fine_grid():
         _assert_best_of_grid(cell._replace(clip_norm=elsewhere, risk=worse), evaluate, limit)
 
 
+@pytest.mark.slow
+def test_rates_that_only_clipping_makes_stable_do_not_stop_the_search():
+    def rows(seed, count):
+        random = np.random.default_rng(seed)
+        inputs = 1.5 * random.normal(size=(count, 30)) * np.arange(1, 31) ** -0.7
+        weights = 2 * np.random.default_rng(99).normal(size=30)
+        return inputs, np.where(random.random(count) * (1 + np.exp(-inputs @ weights)) < 1, 1, -1)
+
+    given = *rows(1, 300), *rows(2, 300)
+    problem = jaxdp.FixedFeatures.from_arrays(*given, loss=jaxdp.losses.Logistic())
+    cell = {"num_steps": 32, "sampling_rate": 1 / 16}
+    [found] = jaxdp.plan(problem, epsilon=8.0, delta=1e-5, **cell).table
+    sampler = PoissonSampler(300, 1 / 16)
+    noise = {"noise_multiplier": found.noise_multiplier, "num_steps": 32}
+    algorithm = _algorithm(0.1, 1.0, sampler, **noise)
+    [risk] = closure_risk(kernel_modes(problem), [algorithm], is_linear=True)
+    draw, steps = Draw.of(algorithm), jnp.asarray(32)
+    limits = stable_rates(risk, draw)
+    # A larger rate is stable if most rows are clipped.
+    assert limits.unclipped < limits.clipped
+    rates = limits.unclipped * np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.99])
+    places = [np.log([rate, clip]) for rate in rates for clip in (0.6, 0.8, 1.0, 1.3, 1.7)]
+    best = min(float(risk.value(jnp.asarray(place), draw, steps)[0]) for place in places)
+    assert found.risk < best * (1 + 2e-4)
+    assert found.is_at_limit == (found.learning_rate > 0.99 * limits.unclipped)
+
+
 def test_no_cell_is_beyond_the_limits_of_stability():
     plan = _plan()
     assert plan.predicted.status == jaxdp.Status.OK
