@@ -15,12 +15,12 @@ $\mathrm{tr}(WX^{-1})$ is convex in X, and the constraints are linear in X. So a
 is the global optimum; test_strategies_reach_the_costs_of_an_independent_optimiser.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.linalg import solve_triangular
-from scipy.optimize import Bounds, minimize
 
 from jaxdp.core.checks import given_array, require_count, require_finite, require_shape
 
@@ -142,8 +142,11 @@ def least_noise_strategy(
 
     def cost_and_slope(free):
         strategy, norms = strategy_of(free)
-        back = solve_triangular(strategy, rows.T, trans=1, lower=True, check_finite=False)
-        there = solve_triangular(strategy, back, lower=True, check_finite=False)
+        solve = functools.partial(
+            scipy.linalg.solve_triangular, strategy, lower=True, check_finite=False
+        )
+        back = solve(rows.T, trans=1)
+        there = solve(back)
         slope = np.where(inside, -2 * back @ there.T, 0.0)
         along = mean((slope * strategy).sum(axis=0))
         return (back**2).sum(), ((slope - along * strategy) / norms)[inside]
@@ -152,12 +155,12 @@ def least_noise_strategy(
     if not scale > 0:
         return start
     least = np.where(lag == 0, _LEAST, -np.inf)[inside]
-    found = minimize(
+    found = scipy.optimize.minimize(
         lambda free: tuple(part / scale for part in cost_and_slope(free)),
         start[inside],
         jac=True,
         method="L-BFGS-B",
-        bounds=Bounds(least, np.inf),  # pyright: ignore[reportArgumentType]
+        bounds=scipy.optimize.Bounds(least, np.inf),  # pyright: ignore[reportArgumentType]
         options={"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "maxcor": _PAIRS}
         | {"ftol": tolerance, "gtol": 1e-9},
     )

@@ -26,9 +26,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax.lax import Precision
 from jaxtyping import Array, Float
-from scipy.optimize import minimize
 
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.core.checks import given_array, require_host, require_kind
@@ -132,7 +132,8 @@ def _best_multipliers(weights: np.ndarray) -> np.ndarray:
 
     start = np.log(np.diag(weights)) / 2
     options = {"maxiter": _MOST_ROUNDS, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-10}
-    found = minimize(negative_bound, start, jac=True, method="L-BFGS-B", options=options).x
+    search = scipy.optimize.minimize
+    found = search(negative_bound, start, jac=True, method="L-BFGS-B", options=options).x
     # Multipliers of the fixed point have the sum of the square root's trace.
     shares = np.exp(found - found.max())
     root = _fourth_root_between(weights, shares / shares.sum())
