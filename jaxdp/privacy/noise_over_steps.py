@@ -298,10 +298,12 @@ class ScheduledNoise(AbstractNoiseOverSteps):
 
     @property
     def stds(self):
+        r"""$\sigma_t = 1/\sqrt{x_t}$, the standard deviation of each step's noise over s."""
         return self.weights**-0.5
 
     @property
     def ratios(self):
+        """No share of earlier noise, (steps, 0): each step's noise is its own."""
         return np.zeros((len(self.weights), 0))
 
 

@@ -229,7 +229,12 @@ class FixedOrder(AbstractUnamplifiedSampler):
         self._adjacency = adjacency
 
     @classmethod
-    def of_share(cls, num_records, share):
+    def of_share(cls, num_records: int, share: float):
+        """The sampler whose number of batches is nearest to one over a share of the records.
+
+        Args:
+            num_records, share: n, and the share of the records in a batch, in (0, 1].
+        """
         return cls(num_records, max(1, round(1 / share)))
 
     @property
