@@ -1,5 +1,9 @@
 r"""Gaussian noise that differs from step to step: a schedule, or correlated over a few steps.
 
+Independent noise of one size adds up in the weights. Noise that is smaller in the steps that matter
+more, or that takes back a part of earlier noise, leaves less of itself in the result at the same
+privacy.
+
 Step t adds $s\,n_t$ to a sum, with $n = C^{-1}\zeta$, $\zeta$ standard normal and s one number. The
 *strategy* C is lower triangular with a positive diagonal and b bands. With $\sigma_t = 1/C_{tt}$
 and $a_{ti} = C_{t,t-i}/C_{tt}$,

@@ -1,8 +1,10 @@
 r"""Plans of noise over the steps: the best strategy for each cell, with its rate and clip norm.
 
-The strategy of least noise depends on rate and clip norm, and they on it, so they are improved in
-turns. To first order in the covariance V of the noise over the steps the predicted risk R changes
-by $\mathrm{tr}(W\,\mathrm dV)$,
+A strategy C is the matrix of noise $C^{-1}Z$ over the steps (`jaxdp.privacy.noise_over_steps`). For
+each number of steps and batches, a cell, a plan looks for the strategy, the learning rate and the
+clip norm of the least predicted risk. The best strategy depends on rate and clip norm, and they on
+it, so they are improved in turns. To first order in the covariance V of the noise over the steps
+the predicted risk R changes by $\mathrm{tr}(W\,\mathrm dV)$,
 
 $$ W = \sum_j\Bigl(h_j r_jr_j^\top + \sum_t p_{tj}\,g_{tj}g_{tj}^\top\Bigr), $$
 
@@ -54,8 +56,7 @@ _MOMENTUM, _RECORDS, _BETWEEN = 0.9, 40, 25
 # Half sides of the squares in which rate and clip norm are searched, first and last.
 _FIRST_SQUARES, _LAST_SQUARES = (0.7, 0.35), (0.35, 0.12)
 
-
-_Drawn = tuple[LinearRisk, Draw]
+_OnRows = tuple[LinearRisk, Draw]  # a risk on some of the rows, with the draw that fits them
 
 
 class Correlated(NamedTuple):
@@ -109,12 +110,9 @@ class CorrelatedSearch:
         return found._replace(point=self._value(risk, self.whole_draw, (log_rate, log_clip_norm)))
 
     def _round(
-        self, priced: _Drawn, start: Point, searched: _Drawn, widths: tuple[float, ...]
+        self, priced: _OnRows, start: Point, searched: _OnRows, widths: tuple[float, ...]
     ) -> Correlated | None:
-        """The best strategy for prices at a point, and the best point near it with the strategy.
-
-        `priced` and `searched` are pairs of a risk and a draw.
-        """
+        """The best strategy for prices at a point, and the best point near it with the strategy."""
         weights = noise_weights(*priced, start, self.num_steps)
         # One band needs the sizes of the columns alone.
         rows = rows_of(weights) if self.num_bands > 1 else np.sqrt(np.diagonal(weights))[None]

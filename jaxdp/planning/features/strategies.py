@@ -2,7 +2,7 @@ r"""Strategies of correlated noise with the least predicted noise, for training 
 
 Noise $C^{-1}Z$ with Z standard normal has the covariance $(C^\top C)^{-1}$ over the steps. What it
 adds to the risk is, to first order, $\mathrm{tr}(W(C^\top C)^{-1})$ with a matrix of weights W that
-the optimiser and the problem determine. Where a record is in every b-th batch and C has at most b
+the optimiser and the problem determine. If a record is in every b-th batch and C has at most b
 bands, the account depends on C through the sum of the columns' squared norms over each class
 t = g, g + b, ... alone. This module has the weights W of a linear optimiser and the best such C.
 

@@ -274,6 +274,7 @@ class FixedOrder(AbstractUnamplifiedSampler):
 
     @property
     def inclusion_moments(self):
+        # Of equal batches, also if sizes differ by one record.
         return self._moments(self.num_batches)._replace(is_kept=True)
 
 
