@@ -169,8 +169,7 @@ class DrawnSpread(eqx.Module):
     def __init__(self, readout: Readout, num_draws: int = 256):
         modes = readout.closure.modes
         width = modes.test_factor.shape[1] + modes.unseen_factor.shape[1]
-        ranks = np.argsort(np.random.default_rng(0).random((num_draws, width)), axis=0)
-        normals = scipy.special.ndtri((ranks + 0.5) / num_draws)
+        normals = fixed_normals(num_draws, width)
         self.readout, self.draws = readout, jnp.asarray(normals, modes.test_factor.dtype)
 
     def variances(self, moments: Moments) -> dict[str, Float[Array, ""]]:
@@ -214,6 +213,12 @@ class DrawnSpread(eqx.Module):
         parts = product(self.draws[:, :rank], root.T), self.draws[:, rank:width] * stds
         beyond = self.draws[:, width:] * jnp.sqrt(jnp.maximum(unseen, 0))
         return jnp.concatenate(parts, axis=1), beyond
+
+
+def fixed_normals(count: int, width: int) -> Float[np.ndarray, "draws width"]:
+    """Standard normal vectors of a fixed seed: a Latin hypercube of quantiles."""
+    ranks = np.argsort(np.random.default_rng(0).random((count, width)), axis=0)
+    return scipy.special.ndtri((ranks + 0.5) / count)
 
 
 def spread_places(at_record: np.ndarray) -> np.ndarray:
