@@ -482,7 +482,7 @@ _rows("CoupledODE Fluctuations LowerBound UpperBound theory.TightLowerBound theo
 _row("GaussianClosure", lambda p: {"rank": 4, "spread_rank": 4})
 _row("theory.ClippedDiffusion", lambda p: {"rank": 4})
 _row("theory.ModewiseClosure", lambda p: {"spread_draws": 4})
-_row("TangentClosure", lambda p: {"num_modes": 4, "rank": 4}, kinds="kernel: -")
+_row("MeanPath", lambda p: {"num_modes": 4, "rank": 4}, kinds="kernel: -")
 _row("Iterates", lambda p: {"chunk_size": 4})
 _rows(
     "HomogenizedSDE simulation.ClippedSDE simulation.OrnsteinUhlenbeckSDE",

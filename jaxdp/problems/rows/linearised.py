@@ -37,7 +37,7 @@ class Linearised(AbstractProblem):
     as `jaxdp.losses.Softmax(k)`, to k logits. The risk is the mean loss of the test rows.
     `jaxdp.simulate` trains the true network, and with
     `simulator=jaxdp.simulation.LinearisedNetwork()` the linear one. `jaxdp.predict` uses
-    `jaxdp.TangentClosure`, which reports how far it can be trusted.
+    `jaxdp.MeanPath`, which reports how far it can be trusted.
 
     With `trainable` only the biases (BitFit) or the last layers are trained, and only they have
     tangent features. A head that starts at zero hides the body from the tangent. In low-rank

@@ -47,6 +47,7 @@ from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.numerics.precision import product, safe_sqrt
 from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
+from jaxdp.losses.base import ClippedSlope
 from jaxdp.theory.features.linear_recursion import Drawn, LinearRecursion, Update
 from jaxdp.theory.features.modes import KernelModes, sum_over_rows
 from jaxdp.theory.solver import recorded
@@ -75,6 +76,7 @@ class Forces(eqx.Module):
     own: Float[Array, " train"]  # $E_i^2$
     bend: Float[Array, " train"]  # $M_i - E_i^2 - D_i^2v_i$, of the slopes' nonlinearity
     clipped: Float[Array, ""]  # expected share of the samples that are clipped
+    slopes: ClippedSlope  # of each row
 
 
 class Closure(eqx.Module):
@@ -138,6 +140,7 @@ class Closure(eqx.Module):
             # 0 for a fixed prediction, in spite of rounding.
             bend=jnp.where(spread > 0, jnp.maximum(bend, 0), 0),
             clipped=jnp.mean(slopes.clipped),
+            slopes=slopes,
         )
 
     def leading_form(self, weights: Float[Array, " train"]) -> Float[Array, "rank rank"]:
@@ -150,9 +153,12 @@ class Closure(eqx.Module):
 
     def step_and_noise(self, moments: Moments, recursion: LinearRecursion, update: Update):
         """The moments after one update, and the covariances that its draws have added."""
+        return self.step_with(self.forces_at(moments), moments, recursion, update)
+
+    def forces_at(self, moments: Moments) -> Forces:
+        """`forces` of the weights among the moments of all numbers."""
         weights = moments.leading[0, 0], moments.others[0, 0], moments.unseen[0, 0]
-        forces = self.forces(moments.mean[0], *weights)
-        return self.step_with(forces, moments, recursion, update)
+        return self.forces(moments.mean[0], *weights)
 
     def step_with(
         self, forces: Forces, moments: Moments, recursion: LinearRecursion, update: Update
