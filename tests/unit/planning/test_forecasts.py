@@ -193,7 +193,7 @@ def test_levels_of_a_network_are_those_of_private_runs():
     with warnings.catch_warnings():
         # A network of fifty weights moves as far as it is long.
         warnings.simplefilter("ignore")
-        found = jaxdp.forecast(problem, **BUDGET, **CELL)
+        found = jaxdp.forecast(problem, **BUDGET | {"epsilon": [2.0]}, **CELL)
     algorithm = found.plan.algorithm
 
     def off(algorithm):
