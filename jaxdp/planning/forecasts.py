@@ -289,8 +289,9 @@ def forecast(
                 f"expected disturbed rows of the shapes {_shapes(problem)} and the loss of the "
                 f"problem, got {_shapes(other)}"
             )
-    is_one = not isinstance(epsilon, (list, tuple)) and np.ndim(epsilon) != 1
-    budgets = [budget_of(one, delta) for one in ([epsilon] if is_one else list(epsilon))]
+    asked: Any = epsilon
+    is_one = not isinstance(asked, (list, tuple)) and np.ndim(asked) != 1
+    budgets = [budget_of(one, delta) for one in ([asked] if is_one else asked)]
     if not budgets:
         raise ValueError("expected at least one epsilon, got none")
     warn_of_budget(budgets[0], num_samples, stacklevel=2)
@@ -403,7 +404,7 @@ def _curve(
     """Predictions for each budget, in rising order, and for other sizes at the first one."""
     plans = sorted([plan, *others], key=lambda one: one.epsilon)
     levels = [_level(one.predicted) for one in plans]
-    found = [
+    found: list[tuple[Any, ...]] = [
         (one.epsilon, num_samples, level, one.chosen.learning_rate, one.chosen.clip_norm)
         for one, level in zip(plans, levels, strict=True)
     ]
