@@ -546,7 +546,7 @@ _row(
 _row(
     "forecast",
     lambda p: {"problem": p.fixed, "num_samples": 10_000, "delta": 1e-5},
-    kinds="num_steps sampling_rate optimiser: -",
+    kinds="epsilon num_steps sampling_rate optimiser: -",
 )
 _row("required_samples", lambda p: {"target_risk": 0.125, "rho": 1.0}, kinds="epsilon delta: -")
 _row("required_epsilon", lambda p: {"target_risk": 0.125, "num_samples": 100})
