@@ -32,6 +32,7 @@ A loss of several outputs is clipped on the joint norm of its slope. Its coordin
 isotropic over the outputs: $E_i$ is a vector, $M_i$ and $D_i$ are averages over the outputs.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,7 @@ from jaxdp.core.numerics.precision import product, safe_sqrt
 from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
 from jaxdp.theory.features.linear_recursion import Drawn, LinearRecursion, Update
 from jaxdp.theory.features.modes import KernelModes, sum_over_rows
+from jaxdp.theory.features.stability import Steepest
 from jaxdp.theory.solver import recorded
 
 
@@ -60,6 +62,7 @@ class Moments(eqx.Module):
     others: Float[Array, "size size others"]  # covariances of each other mode's numbers
     unseen: Float[Array, "size size"]  # covariances for a coordinate that training never sees
     clipped: Float[Array, ""]  # clipped share of the rows, summed over the steps
+    steepest: Steepest  # the largest eigenvalue of B over the steps
     # Covariances with coming noise, the last mode unseen by training, and with coming batches.
     noise: Float[Array, "size modes+1 draws"] | None = None
     batches: Float[Array, "size modes draws"] | None = None
@@ -71,6 +74,7 @@ class Forces(eqx.Module):
     pull: Float[Array, " modes *outputs"]  # $W^\top E/n$
     leading: Float[Array, "rank rank"]  # $W^\top\mathrm{diag}(D)W/n$ of the leading modes
     others: Float[Array, " others"]  # its diagonal for the others
+    derivative: Float[Array, " train"]  # $D_i$
     square: Float[Array, " train"]  # $M_i$
     own: Float[Array, " train"]  # $E_i^2$
     bend: Float[Array, " train"]  # $M_i - E_i^2 - D_i^2v_i$, of the slopes' nonlinearity
@@ -109,6 +113,7 @@ class Closure(eqx.Module):
             jnp.zeros((size, size, count - rank), dtype),
             jnp.zeros((size, size), dtype),
             jnp.zeros((), dtype),
+            Steepest.start(count, dtype),
             jnp.zeros((size, count + 1, num_draws[0]), dtype) if num_draws[0] else None,
             jnp.zeros((size, count, num_draws[1]), dtype) if num_draws[1] else None,
         )
@@ -133,6 +138,7 @@ class Closure(eqx.Module):
             pull=sum_over_rows(factor, slopes.mean) / count,
             leading=self.leading_form(slopes.derivative) / count,
             others=sum_over_rows(self.squares, slopes.derivative) / count,
+            derivative=slopes.derivative,
             square=slopes.square,
             own=own,
             # 0 for a fixed prediction, in spite of rounding.
@@ -183,6 +189,7 @@ class Closure(eqx.Module):
             others,
             unseen,
             moments.clipped + forces.clipped,
+            moments.steepest.after(self.modes.factor, forces.derivative),
             coming_noise,
             batches,
         )
@@ -202,6 +209,7 @@ class Closure(eqx.Module):
             ),
             product(product(update.transition, moments.unseen), update.transition.T),
             moments.clipped,
+            moments.steepest,
         )
 
     def _injected(
@@ -216,9 +224,8 @@ class Closure(eqx.Module):
         leading, others = (_times(by_draw, part) for part in drawn)
         leading += _times(by_noise, jnp.eye(self.rank, dtype=leading.dtype))
         nothing = jax.tree.map(jnp.zeros_like, moments)
-        return Moments(
-            nothing.mean, leading, others + by_noise[..., None], by_noise, nothing.clipped
-        )
+        others = others + by_noise[..., None]
+        return dataclasses.replace(nothing, leading=leading, others=others, unseen=by_noise)
 
     def drawn(self, forces: Forces, leading, others, own, joint):
         """Q of the leading modes and its diagonal for the others, from the weights' covariances."""

@@ -14,6 +14,7 @@ second moment for one feature).
 """
 
 import warnings
+from typing import Self
 
 import equinox as eqx
 import jax
@@ -25,13 +26,43 @@ from jaxtyping import Array, Float
 from jaxdp.algorithms.dp_gd import DPGD, warn_if_unstable
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import concrete
+from jaxdp.core.numerics.precision import product
 from jaxdp.theory.features.linear_recursion import LinearRecursion
-from jaxdp.theory.features.modes import KernelModes
+from jaxdp.theory.features.modes import KernelModes, sum_over_rows
 
 # Number of squarings of a matrix for its largest eigenvalue, and the error.
 _SQUARINGS, _ROUNDING = 12, 5e-3
 # With a smaller clipped share of the rows, sampling noise may grow without a limit.
 _LITTLE_CLIPPED = 0.5
+
+
+class Steepest(eqx.Module):
+    r"""The largest eigenvalue of $B = W^\top\mathrm{diag}(D)W/n$ over the steps.
+
+    Each step of training makes one of the power iteration, from the direction that the last one
+    found: B changes little from step to step. The value is never above the eigenvalue.
+    """
+
+    value: Float[Array, ""]
+    direction: Float[Array, " modes"]  # of length 1
+
+    @classmethod
+    def start(cls, count: int, dtype) -> Self:
+        """Nothing seen yet, in a direction mostly along the leading mode."""
+        sizes = 1 / (1 + jnp.arange(count, dtype=dtype))
+        return cls(jnp.zeros((), dtype), sizes / jnp.linalg.norm(sizes))
+
+    def after(
+        self, factor: Float[Array, "train modes"], derivative: Float[Array, " train"]
+    ) -> Self:
+        """The value with that of one more step, whose slopes have this derivative."""
+        moved = lax.stop_gradient(derivative) * product(factor, self.direction)
+        moved = sum_over_rows(factor, moved) / len(factor)
+        size = jnp.sqrt(jnp.sum(moved**2))
+        tiny = jnp.finfo(size.dtype).tiny
+        # Nothing moves if all rows are clipped for certain.
+        direction = jnp.where(size > tiny, moved / jnp.maximum(size, tiny), self.direction)
+        return type(self)(jnp.maximum(self.value, size), direction)
 
 
 class Growth(eqx.Module):
@@ -47,12 +78,12 @@ class Growth(eqx.Module):
 
 
 @eqx.filter_jit
-def growth(modes: KernelModes, recursion: LinearRecursion) -> Growth:
+def growth(modes: KernelModes, recursion: LinearRecursion, steepest: Float[Array, ""]) -> Growth:
+    """The growth if the mean derivative of the gradient has this largest eigenvalue."""
     updates, size = recursion.updates, recursion.size
-    steep = modes.loss.curvature_bound / modes.num_train
-    largest, norm = modes.eigenvalues[0], jnp.max(modes.feature_norms)
-    step = updates.transition.at[:, :, 0].add(updates.gradient * steep * largest)
-    drawn = recursion.own * largest * (steep * norm) ** 2
+    step = updates.transition.at[:, :, 0].add(updates.gradient * steepest)
+    curvature, norm = modes.loss.curvature_bound, jnp.max(modes.feature_norms)
+    drawn = recursion.own * steepest * curvature * norm**2 / modes.num_train
     square = jax.vmap(jnp.kron)(step, step)
     added = jax.vmap(jnp.kron)(updates.sampling, updates.sampling)
     square = square.at[:, :, 0].add(drawn * updates.share[:, None] * added)

@@ -157,7 +157,7 @@ class TangentClosure(AbstractTheory):
         observables = found.observables | observables
         modes, clipped = found.modes, found.observables["clipped_fraction"][-1]
         beyond = _beyond(observables)
-        grows = growth(modes, recursion)
+        grows = growth(modes, recursion, observables.pop("steepest")[-1])
         if beyond is not None:
             warnings.warn(f"a prediction that is not to be trusted: {beyond}", stacklevel=4)
         warn_beyond_stability(modes, algorithm, grows, clipped)
@@ -233,6 +233,7 @@ def _of_one_output(modes, recursion: LinearRecursion, limits, at_record, longest
 
     def read(moments):
         found = readout.observables(moments) | {"clipped_fraction": moments.clipped}
+        found["steepest"] = moments.steepest.value
         mean, leading, others, unseen = readout.released(moments)
         excess = jnp.sum(jnp.diagonal(leading) - unseen) + jnp.sum(others - unseen)
         law = jnp.sum(mean**2), excess, unseen, moments.mean[0]
