@@ -40,7 +40,7 @@ _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
 BEYOND = 30.0  # largest learning rate of a search over the limit without clipping
 # Used share of a limit of stability, next to which the closure is least accurate; and what is
 # subtracted from the clipped share of the rows, on which a limit depends.
-_MARGIN, _LESS_CLIPPED = 0.95, 0.05
+_MARGIN, _LESS_CLIPPED = 0.98, 0.05
 
 
 class Draw(eqx.Module):

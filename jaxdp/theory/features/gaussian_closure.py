@@ -149,7 +149,7 @@ class GaussianClosure(AbstractTheory):
             risk, observables, std = self._linear(*given, longest, algorithm.num_steps)
             clipped, steepest = observables["clipped_fraction"][-1], observables.pop("steepest")
             grows = growth(modes, linear, steepest[-1])
-            warn_beyond_stability(modes, algorithm, grows, clipped)
+            warn_beyond_stability(grows, clipped)
             unstable = grows.is_unstable(clipped)
         found = {"label": "Gaussian closure", "unstable": unstable, "std": std}
         return closure_trajectory(modes, algorithm, at_record, risk, observables, **found)

@@ -134,7 +134,7 @@ class ModewiseClosure(AbstractTheory):
         parts = modes, algorithm, at_record, risk, observables
         unstable = grows.is_unstable(clipped)
         found = closure_trajectory(*parts, label="modewise closure", unstable=unstable, std=std)
-        warn_beyond_stability(modes, algorithm, grows, clipped)
+        warn_beyond_stability(grows, clipped)
         return found
 
     def _has_spread(self, modes: KernelModes, recursion: LinearRecursion, steps) -> bool:

@@ -160,7 +160,7 @@ class TangentClosure(AbstractTheory):
         grows = growth(modes, recursion, observables.pop("steepest")[-1])
         if beyond is not None:
             warnings.warn(f"a prediction that is not to be trusted: {beyond}", stacklevel=4)
-        warn_beyond_stability(modes, algorithm, grows, clipped)
+        warn_beyond_stability(grows, clipped)
         return closure_trajectory(
             modes,
             algorithm,
