@@ -6,6 +6,7 @@ import json
 import pathlib
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
