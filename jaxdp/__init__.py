@@ -47,7 +47,7 @@ _HOMES = {
         "GradientFlow",
         "LowerBound",
         "OrnsteinUhlenbeck",
-        "TangentClosure",
+        "MeanPath",
         "UnclippedRecursion",
         "UpperBound",
         "predict",

@@ -68,8 +68,8 @@ from jaxdp.theory import Fluctuations as Fluctuations
 from jaxdp.theory import GaussianClosure as GaussianClosure
 from jaxdp.theory import GradientFlow as GradientFlow
 from jaxdp.theory import LowerBound as LowerBound
+from jaxdp.theory import MeanPath as MeanPath
 from jaxdp.theory import OrnsteinUhlenbeck as OrnsteinUhlenbeck
-from jaxdp.theory import TangentClosure as TangentClosure
 from jaxdp.theory import UnclippedRecursion as UnclippedRecursion
 from jaxdp.theory import UpperBound as UpperBound
 from jaxdp.theory import predict as predict

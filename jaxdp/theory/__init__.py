@@ -8,8 +8,8 @@ Reconstruction for Random Features (and Beyond)".
 
 from jaxdp.theory.dispatch import predict
 from jaxdp.theory.features.gaussian_closure import ClippedDiffusion, GaussianClosure
+from jaxdp.theory.features.mean_path import MeanPath
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
-from jaxdp.theory.features.tangent_closure import TangentClosure
 from jaxdp.theory.features.unclipped import GradientFlow, OrnsteinUhlenbeck, UnclippedRecursion
 from jaxdp.theory.kernels.risk import (
     ExcessRisk,
@@ -48,10 +48,10 @@ __all__ = [
     "GradientFlow",
     "KernelSpectrum",
     "LowerBound",
+    "MeanPath",
     "ModewiseClosure",
     "OrnsteinUhlenbeck",
     "ReleaseNoise",
-    "TangentClosure",
     "TightLowerBound",
     "TightUpperBound",
     "UnclippedRecursion",

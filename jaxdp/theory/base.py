@@ -80,11 +80,16 @@ def require_fixed_rows(problem: Any, algorithm: Any) -> None:
     _require_features(problem, algorithm)
     _require_algorithm(algorithm, DPGD, PrivateOptimiser, hint="; on fixed rows use one of these")
     if isinstance(algorithm, PrivateOptimiser):
-        # Raises if the moments of the sampler's batches are not known.
-        _ = algorithm.sampler.inclusion_moments
-        if algorithm.clip.is_adaptive:
-            raise NotCoveredError("it describes a fixed clip norm, got one that adapts")
-        algorithm.require_rows(problem.num_train)
+        require_known_batches(algorithm, problem.num_train)
+
+
+def require_known_batches(algorithm: PrivateOptimiser, num_train: int) -> None:
+    """Raise unless batches of so many rows have known moments, and the clip norm is fixed."""
+    # Raises if the moments of the sampler's batches are not known.
+    _ = algorithm.sampler.inclusion_moments
+    if algorithm.clip.is_adaptive:
+        raise NotCoveredError("it describes a fixed clip norm, got one that adapts")
+    algorithm.require_rows(num_train)
 
 
 def require_dp_gd(problem: Any, algorithm: Any) -> None:

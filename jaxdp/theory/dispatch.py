@@ -11,8 +11,8 @@ from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
+from jaxdp.theory.features.mean_path import MeanPath
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
-from jaxdp.theory.features.tangent_closure import TangentClosure
 from jaxdp.theory.streams.coupled_ode import CoupledODE, DiscreteRecursion
 from jaxdp.theory.streams.volterra import DiscreteVolterra
 
@@ -32,7 +32,7 @@ def predict(
         theory: the theory to use. By default the theory of its kind: `CoupledODE` for single
             samples, `DiscreteRecursion` for batches, `DiscreteVolterra` for correlated
             noise; on fixed rows `ModewiseClosure` for the softmax loss and `GaussianClosure` for
-            others; `TangentClosure` for all weights of a network.
+            others; `MeanPath` for all weights of a network.
         records: number of intervals between recorded states, default 100. Record j is the state
             after floor(j n / records) of the n updates, so the risk has records + 1 values.
 
@@ -74,7 +74,7 @@ def _defaults(problem, algorithm) -> tuple[AbstractTheory, ...]:
     if isinstance(algorithm, CorrelatedDPSGD):
         return (DiscreteVolterra(),)
     if isinstance(problem, Linearised):
-        return (TangentClosure(),)
+        return (MeanPath(),)
     on_rows = isinstance(problem, AbstractFeatureProblem)
     if isinstance(algorithm, OnePassDPSGD) and not on_rows:
         return (DiscreteRecursion() if algorithm.batch_size > 1 else CoupledODE(),)

@@ -70,7 +70,7 @@ class GhostPass:
 
     def measure(self, samples: Sequence[Array]) -> Measured:
         """Run the backward pass and take the norms."""
-        losses, captures, held = self._backward(samples)
+        losses, captures, held = self.backward(samples)
         held = {at: gradient.reshape(len(gradient), -1) for at, gradient in held.items()}
         for position, ghost in self.ghosts.items():
             held[position] = ghost.hold(captures[position])
@@ -129,7 +129,7 @@ class GhostPass:
                 values.update(zip(step.results, results, strict=True))
         return values
 
-    def _backward(self, samples):
+    def backward(self, samples):
         """Losses, captures by covered weight (from zeros at uses), other weights' gradients."""
         program, uses = self.program, self.found.uses
         formed = {position: self.weights[position] for position in sorted(self.found.not_covered)}

@@ -245,9 +245,10 @@ def _loop(num_steps: Int[Array, ""], step: Any, start: PyTree[Array]) -> Any:
 
 
 def largest_rate(risk: LinearRisk, draw: Draw) -> float:
-    """The largest learning rate of a search, 30 times the largest stable one without clipping.
+    """The largest learning rate of a search; 0 if no rate is stable.
 
-    It is 0 if no rate is stable.
+    It is 30 times the largest stable one without clipping, or just that for a network, whose kernel
+    changes with large steps.
     """
     limit = risk.modes.stability_limit()
     scale = limit if np.isfinite(limit) else 1.0
@@ -259,7 +260,8 @@ def largest_rate(risk: LinearRisk, draw: Draw) -> float:
         if count in (0, len(rates)):
             break
         rates = np.geomspace(rates[count - 1], rates[count], _RATES)
-    return BEYOND * float(rates[count - 1]) if count else 0.0
+    beyond = BEYOND if risk.modes.train_start is None else 1.0
+    return beyond * float(rates[count - 1]) if count else 0.0
 
 
 def search_bounds(largest: float, norm: float) -> dict[str, tuple[float, float]]:

@@ -63,9 +63,9 @@ from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.theory.dispatch import predict
 from jaxdp.theory.features.gaussian_closure import ClosureReading, GaussianClosure
+from jaxdp.theory.features.mean_path import MeanPath
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
-from jaxdp.theory.features.tangent_closure import TangentClosure
 
 _DIGITS = 4
 _LIKE_LENGTHS = 4  # a search starts from a cell with up to this factor fewer steps
@@ -141,8 +141,8 @@ def plan_training(
 
     if isinstance(problem, Linearised):
         # All cells share the mean kernel along the training that the start's kernel chooses.
-        _, near = planned(TangentClosure().modes(problem))
-        table, algorithm = planned(TangentClosure().modes(problem, near))
+        _, near = planned(MeanPath().modes(problem))
+        table, algorithm = planned(MeanPath().modes(problem, near))
     else:
         modes = (kernel_modes if is_linear else explicit_modes)(problem)
         table, algorithm = planned(modes)
@@ -377,7 +377,7 @@ def _drafts(
 
 def _is_linear(problem: AbstractFeatureProblem | Linearised, draft: PrivateOptimiser) -> bool:
     """Whether the closure covers the optimiser as linear, else as Adam; or NotCoveredError."""
-    theory = TangentClosure() if isinstance(problem, Linearised) else GaussianClosure()
+    theory = MeanPath() if isinstance(problem, Linearised) else GaussianClosure()
     try:
         reading = theory.read(problem, draft)
     except NotCoveredError as error:

@@ -48,6 +48,7 @@ from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.numerics.precision import product, safe_sqrt
 from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
+from jaxdp.losses.base import ClippedSlope
 from jaxdp.theory.features.linear_recursion import Drawn, LinearRecursion, Update
 from jaxdp.theory.features.modes import KernelModes, sum_over_rows
 from jaxdp.theory.features.stability import Steepest
@@ -74,11 +75,11 @@ class Forces(eqx.Module):
     pull: Float[Array, " modes *outputs"]  # $W^\top E/n$
     leading: Float[Array, "rank rank"]  # $W^\top\mathrm{diag}(D)W/n$ of the leading modes
     others: Float[Array, " others"]  # its diagonal for the others
-    derivative: Float[Array, " train"]  # $D_i$
     square: Float[Array, " train"]  # $M_i$
     own: Float[Array, " train"]  # $E_i^2$
     bend: Float[Array, " train"]  # $M_i - E_i^2 - D_i^2v_i$, of the slopes' nonlinearity
     clipped: Float[Array, ""]  # expected share of the samples that are clipped
+    slopes: ClippedSlope  # of each row
 
 
 class Closure(eqx.Module):
@@ -138,12 +139,12 @@ class Closure(eqx.Module):
             pull=sum_over_rows(factor, slopes.mean) / count,
             leading=self.leading_form(slopes.derivative) / count,
             others=sum_over_rows(self.squares, slopes.derivative) / count,
-            derivative=slopes.derivative,
             square=slopes.square,
             own=own,
             # 0 for a fixed prediction, in spite of rounding.
             bend=jnp.where(spread > 0, jnp.maximum(bend, 0), 0),
             clipped=jnp.mean(slopes.clipped),
+            slopes=slopes,
         )
 
     def leading_form(self, weights: Float[Array, " train"]) -> Float[Array, "rank rank"]:
@@ -156,9 +157,12 @@ class Closure(eqx.Module):
 
     def step_and_noise(self, moments: Moments, recursion: LinearRecursion, update: Update):
         """The moments after one update, and the covariances that its draws have added."""
+        return self.step_with(self.forces_at(moments), moments, recursion, update)
+
+    def forces_at(self, moments: Moments) -> Forces:
+        """`forces` of the weights among the moments of all numbers."""
         weights = moments.leading[0, 0], moments.others[0, 0], moments.unseen[0, 0]
-        forces = self.forces(moments.mean[0], *weights)
-        return self.step_with(forces, moments, recursion, update)
+        return self.forces(moments.mean[0], *weights)
 
     def step_with(
         self, forces: Forces, moments: Moments, recursion: LinearRecursion, update: Update
@@ -189,7 +193,7 @@ class Closure(eqx.Module):
             others,
             unseen,
             moments.clipped + forces.clipped,
-            moments.steepest.after(self.modes.factor, forces.derivative),
+            moments.steepest.after(self.modes.factor, forces.slopes.derivative),
             coming_noise,
             batches,
         )

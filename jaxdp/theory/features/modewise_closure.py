@@ -248,10 +248,30 @@ def closure_of_outputs(modes: KernelModes, recursion: LinearRecursion, limits):
 def modewise_step(
     modes: KernelModes, limits, recursion: LinearRecursion, update: Update, moments: ModeMoments
 ) -> ModeMoments:
+    found = modewise_slopes(modes, limits, moments)
+    return modewise_step_with(*found, modes, recursion, update, moments)
+
+
+def modewise_slopes(
+    modes: KernelModes, limits, moments: ModeMoments
+) -> tuple[CorrelatedSlope, Float[Array, "train outputs outputs"]]:
+    """The clipped slopes of the training rows, and the covariances of their predictions."""
+    spread = of_rows(modes.factor, moments.covariance[0, 0])
+    spread = modes.with_unseen(spread, moments.unseen[0, 0])
+    return _slopes(modes, limits, moments.mean[0], spread), spread
+
+
+def modewise_step_with(
+    slopes: CorrelatedSlope,
+    spread: Float[Array, "train outputs outputs"],
+    modes: KernelModes,
+    recursion: LinearRecursion,
+    update: Update,
+    moments: ModeMoments,
+) -> ModeMoments:
+    """`modewise_step` with these slopes."""
     factor, count, outputs = modes.factor, modes.num_train, modes.outputs[0]
     covariance = moments.covariance[0, 0]
-    spread = modes.with_unseen(of_rows(factor, covariance), moments.unseen[0, 0])
-    slopes = _slopes(modes, limits, moments.mean[0], spread)
     pull = product(factor.T, slopes.mean) / count
     derivative = of_rows(factor.T, slopes.derivative) / count
     turned = jnp.swapaxes(slopes.derivative, 1, 2)

@@ -389,7 +389,7 @@ def test_products_that_measure_and_sum_gradients_are_of_the_highest_precision(fa
     def plain(model):
         # As many products as the backward pass to the inputs of every layer has.
         ghost_pass = GhostPass(trace_loss(loss, model, inputs, labels), _weights(model))
-        return ghost_pass._backward(jax.tree.leaves((inputs, labels)))
+        return ghost_pass.backward(jax.tree.leaves((inputs, labels)))
 
     def clipped(model):
         return jaxdp.clipped_gradient_sum(loss, model, inputs, labels, clip_norm=1.0)

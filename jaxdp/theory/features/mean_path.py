@@ -1,0 +1,351 @@
+r"""Private training of a network: its mean by the network itself, its covariance by a kernel.
+
+With w the mean weights, let prediction i be $N(f(w, x_i), V_i)$, and let its clipped slope have the
+mean $E_i$. For gradient descent the mean moves by one gradient step of the network itself,
+
+$$ w \leftarrow w - \frac{\eta}{n}\sum_i \nabla f(w, x_i)^\top E_i, $$
+
+and other linear optimisers make the same recursion (`linear_recursion`) with weights in the place
+of modes. Their covariance follows `closed_moments`, or `modewise_closure` for several outputs, in
+the leading modes of a tangent kernel. It is taken anew at S points of the path. Between two
+kernels with the bases $B = Uw^{-1/2}$, modes have the overlap
+$O = B'^\top J'J^\top B$, with J and J' the tangent features before and after, and a covariance
+becomes $sI + O(S - sI)O^\top$, where s is the variance of a coordinate that only noise moves.
+
+A row is clipped on $|J_i^\top h|$ for a slope h. Its limit on $|h|$ is $C|h|/|J_i^\top h|$ along
+the slope h of the mean prediction: outputs learn against each other, and the kernel's trace is up
+to 29 % off. No kernel carries the mean, so that its growth in training does not matter.
+
+Derived: here; test_mean_path.py, against linear and true networks.
+"""
+
+import dataclasses
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.lax import Precision
+from jaxtyping import Array, Float, PyTree
+
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.readings import linear_state_of
+from jaxdp.clipping.per_sample import per_sample_gradient_norms
+from jaxdp.core.arrays import float_dtype, in_types_of, plain_number
+from jaxdp.core.checks import NotCoveredError, require_count, require_host
+from jaxdp.core.numerics.precision import full_products
+from jaxdp.losses.linear_model import slope_limits
+from jaxdp.problems.rows.linearised import Linearised
+from jaxdp.theory.base import AbstractTheory, require_known_batches
+from jaxdp.theory.features.closed_moments import (
+    Closure,
+    Moments,
+    closure_trajectory,
+    record_numbers,
+)
+from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recursion
+from jaxdp.theory.features.modes import KernelModes
+from jaxdp.theory.features.modewise_closure import (
+    ModeMoments,
+    closure_of_outputs,
+    modewise_slopes,
+    modewise_start,
+    modewise_step_with,
+)
+from jaxdp.theory.features.readout import Readout
+from jaxdp.theory.features.tangent_kernel import (
+    TangentKernel,
+    TangentModes,
+    products,
+    tangent_kernel,
+    tangent_modes,
+)
+
+# With more rows a backward pass computes the network's activations twice, so many rows at a time.
+_ROWS = 2048
+
+
+class MeanPath(AbstractTheory):
+    r"""Predict test loss and accuracy of a network whose weights are all trained by DP-SGD.
+
+    Covers `jaxdp.Linearised` problems under a `PrivateOptimiser` that is linear in gradient and
+    state, with the batches of `GaussianClosure`. The mean of the weights follows full-batch steps
+    of the network itself; a tangent kernel carries only their covariance.
+
+    Observables are those of the closures and, at each record, of the released weights,
+
+    - "movement": $\sqrt{E|w - w_0|^2}/|w_0|$, over the weights that are trained,
+    - "mean_movement": $|E\,w - w_0|/|w_0|$, without the noise.
+
+    Costs T full-batch gradients with their norms, S + 1 tangent kernels of n (n + m) times the
+    numbers kept of a row's gradient, and the closure's steps in at most `num_modes` modes. Does not
+    run under `jit`, `vmap` or `grad`.
+
+    Args:
+        segments: number S of equal parts of the path that have a kernel each, default 1.
+        num_modes: number of leading modes that learn, default 400; the others carry noise.
+        rank: number of leading modes with full covariances, default 64; for losses of one output.
+
+    Raises:
+        TypeError, ValueError: a number is not a whole one, or too small.
+
+    Example:
+        >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp, optax
+        >>> model = eqx.nn.MLP(5, "scalar", 16, 1, jnp.tanh, key=jax.random.key(0))
+        >>> inputs = jax.random.normal(jax.random.key(1), (50, 5))
+        >>> labels = jnp.where(inputs[:, 0] > 0, 1, -1)
+        >>> rows = inputs[:40], labels[:40], inputs[40:], labels[40:]
+        >>> problem = jaxdp.Linearised(model, *rows, loss=jaxdp.losses.Logistic())
+        >>> sampler = jaxdp.privacy.FixedSizeBatches(40, 20)
+        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 1.0, "num_steps": 10, "sampler": sampler}
+        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
+        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.MeanPath(), records=2)
+        >>> {"movement", "mean_movement", "accuracy"} <= set(predicted.observables)
+        True
+    """
+
+    segments: int = eqx.field(static=True, converter=plain_number, default=1)
+    num_modes: int = eqx.field(static=True, converter=plain_number, default=400)
+    rank: int = eqx.field(static=True, converter=plain_number, default=64)
+
+    def __check_init__(self):
+        require_count("segments", self.segments)
+        require_count("num_modes", self.num_modes)
+        require_count("rank", self.rank, least=0)
+
+    def read(self, problem, algorithm) -> tuple[Linearised, PrivateOptimiser, LinearRecursion]:
+        if not isinstance(problem, Linearised):
+            raise NotCoveredError(
+                f"it describes networks (Linearised), got {type(problem).__name__}; use "
+                "GaussianClosure() for features on fixed rows"
+            )
+        if not isinstance(algorithm, PrivateOptimiser):
+            raise NotCoveredError(
+                f"it describes PrivateOptimiser, got {type(algorithm).__name__}; full batches are "
+                "jaxdp.privacy.FixedSizeBatches(n, n)"
+            )
+        require_host("problem and algorithm", (problem, algorithm))
+        require_known_batches(algorithm, problem.num_train)
+        recursion = linear_recursion(algorithm, problem.num_train, problem.loss.num_outputs)
+        if self.segments > 1 and any(recursion.num_draws):
+            raise NotCoveredError(
+                "noise or batches that depend on each other over the steps are followed in one "
+                "kernel: use MeanPath(segments=1)"
+            )
+        return problem, algorithm, recursion
+
+    def solve(self, reading, records):
+        problem, algorithm, recursion = reading
+        at_record, _ = record_numbers(algorithm, records)
+        path = _Path(problem, algorithm, recursion, self)
+        found = path.run(at_record)
+        risk = found.pop("risk")
+        return closure_trajectory(
+            path.modes,
+            algorithm,
+            at_record,
+            risk,
+            found,
+            label=f"mean path, {self.segments} segment{'s' * (self.segments > 1)}",
+            unstable=False,
+        )
+
+    def modes(self, problem: Linearised, near: PrivateOptimiser | None = None) -> KernelModes:
+        """The modes for a search through many settings of one network.
+
+        Args:
+            problem: the network.
+            near: setting whose path gives the kernel and the gradients' norms, the means of those
+                at its start and at its end; None (default) for those at the start.
+        """
+        if near is None:
+            weights, kernel = problem.weights, tangent_kernel(problem, problem.weights)
+        else:
+            path = _Path(*self.read(problem, near), self)
+            path.run(np.asarray([near.num_steps]))
+            weights, kernel = path.mean(0), path.kernels[0].average(path.kernels[-1])
+        start = problem.start_predictions()
+        norms = [gradient_norms(problem, at) for at in (problem.weights, weights)]
+        return tangent_modes(problem, kernel, start, sum(norms) / 2, self.num_modes).modes
+
+
+class _State(eqx.Module):
+    """The law of the weights after a number of steps."""
+
+    numbers: PyTree[Array]  # means of the J numbers of each weight, along a leading axis
+    moments: Moments | ModeMoments  # covariances in the modes; their means stay zero
+
+
+class _Path:
+    """The mean path of one problem and algorithm."""
+
+    def __init__(self, problem, algorithm, recursion: LinearRecursion, theory: MeanPath):
+        self.problem, self.recursion, self.theory = problem, recursion, theory
+        self.clip_norm, self.num_steps = algorithm.clip_norm, int(algorithm.num_steps)
+        # An epoch's sum of draws, if it is among the numbers, starts at zero.
+        initial = np.zeros(recursion.size)
+        found = np.asarray(linear_state_of(algorithm).initial)
+        initial[: len(found)] = found
+        self.numbers = jax.tree.map(
+            lambda leaf: jnp.asarray(initial, leaf.dtype).reshape(-1, *(1,) * leaf.ndim) * leaf,
+            problem.weights,
+        )
+        self.kernels: list[TangentKernel] = []
+
+    def mean(self, place: int) -> PyTree[Array]:
+        """The mean of a number of each weight: 0 for the weight, `recursion.output` if released."""
+        return jax.tree.map(lambda leaf: leaf[place], self.numbers)
+
+    def run(self, at_record: np.ndarray) -> dict[str, Float[Array, " records"]]:
+        """Follow the path to its end, and read risk and observables at the records."""
+        cuts = np.linspace(0, self.num_steps, self.theory.segments + 1).round().astype(int)
+        rank, at, found = self.recursion.rank(self.theory.rank), 0, {}
+        given = self.problem, self.recursion
+        for stop in np.unique([*cuts, *at_record]).tolist():
+            if stop:
+                state = _State(self.numbers, self.moments)
+                state = _advance(*given, self.modes, self.clip_norm, rank, state, at, stop)
+                self.numbers, self.moments = state.numbers, state.moments
+            if stop in cuts:
+                self._take_kernel(rank)
+            if stop in at_record:
+                mean = self.mean(self.recursion.output)
+                found[stop] = _read(*given, self.modes, rank, mean, self.moments, stop)
+            at = stop
+        return jax.tree.map(
+            lambda *each: jnp.stack(each), *(found[at] for at in at_record.tolist())
+        )
+
+    def _take_kernel(self, rank: int) -> None:
+        """Change to the modes of the kernel at the mean weights."""
+        problem, weights = self.problem, self.mean(0)
+        kernel, norms = tangent_kernel(problem, weights), gradient_norms(problem, weights)
+        start = problem.start_predictions()
+        found: TangentModes = tangent_modes(problem, kernel, start, norms, self.theory.num_modes)
+        modes = found.modes.with_shared_nodes()
+        if self.kernels:
+            rows = problem.inputs
+            between = products(problem, (weights, rows), (self.weights, rows))
+            overlap = found.basis.T @ between @ self.basis
+            self.moments = _carried(self.moments, jnp.asarray(overlap, modes.factor.dtype))
+        else:
+            dtype = float_dtype(modes, self.recursion)
+            closure = Closure(modes, norms, rank)
+            self.moments = (
+                modewise_start(modes, self.recursion, dtype)
+                if modes.outputs
+                else closure.start(dtype, self.recursion.size, self.recursion.num_draws)
+            )
+        self.kernels.append(kernel)
+        self.modes, self.basis, self.weights = modes, found.basis, weights
+
+
+@eqx.filter_jit
+def _advance(problem, recursion, modes, clip_norm, rank: int, state: _State, first, end) -> _State:
+    """The law after the steps from `first` to `end`."""
+
+    def step(index, state):
+        return in_types_of(_step(problem, recursion, modes, clip_norm, rank, state, index), state)
+
+    return lax.fori_loop(first, end, step, state)
+
+
+def _step(problem, recursion, modes, clip_norm, rank: int, state: _State, index) -> _State:
+    update, moments = recursion.at(index), state.moments
+    weights = jax.tree.map(lambda leaf: leaf[0], state.numbers)
+    found, pull_back = jax.vjp(lambda at: _predictions(problem, at, problem.inputs), weights)
+    # The modes' coordinates keep a mean of zero: predictions are the network's.
+    modes = dataclasses.replace(modes, train_start=found)
+    limits = slope_limits(clip_norm, _norms(problem, weights, found)).astype(found.dtype)
+    if modes.outputs:
+        slopes, spread = modewise_slopes(modes, limits, moments)
+        after = modewise_step_with(slopes, spread, modes, recursion, update, moments)
+    else:
+        closure = Closure(modes, limits, rank)
+        forces = closure.forces_at(moments)
+        slopes, after = forces.slopes, closure.step_with(forces, moments, recursion, update)[0]
+    (gradient,) = pull_back(slopes.mean / problem.num_train)
+
+    def moved(number, pull):
+        kept = jnp.tensordot(update.transition, number, 1, precision=Precision.HIGHEST)
+        return kept + update.gradient.reshape(-1, *(1,) * pull.ndim) * pull[None]
+
+    numbers = jax.tree.map(moved, state.numbers, gradient)
+    return _State(numbers, dataclasses.replace(after, mean=moments.mean))
+
+
+@eqx.filter_jit
+def _read(problem, recursion, modes, rank: int, mean, moments, num_steps):
+    """Risk and observables of the released weights."""
+    start = (_predictions(problem, mean, rows) for rows in (problem.inputs, problem.test_inputs))
+    modes = dataclasses.replace(
+        modes, **dict(zip(("train_start", "test_start"), start, strict=True))
+    )
+    place = recursion.output
+    unseen = moments.unseen[place, place]
+    if modes.outputs:
+        risk, found, _ = closure_of_outputs(modes, recursion, modes.feature_norms)[2](moments)
+        found.pop("steepest")
+        variances = jnp.diagonal(moments.covariance[place, place], axis1=1, axis2=2)
+        excess = jnp.sum(variances - unseen)
+    else:
+        readout = Readout(Closure(modes, modes.feature_norms, rank), place)
+        found = readout.observables(moments) | {"clipped_fraction": moments.clipped}
+        risk = readout.risk(moments)
+        _, leading, others, _ = readout.released(moments)
+        excess = jnp.sum(jnp.diagonal(leading) - unseen) + jnp.sum(others - unseen)
+    pairs = zip(jax.tree.leaves(mean), jax.tree.leaves(problem.weights), strict=True)
+    square = sum(jnp.sum((end - begun) ** 2) for end, begun in pairs)
+    length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(problem.weights)))
+    found["clipped_fraction"] /= jnp.maximum(num_steps, 1)
+    found["mean_movement"] = jnp.sqrt(square) / length
+    found["movement"] = jnp.sqrt(square + excess + unseen * problem.num_weights) / length
+    return found | {"risk": risk}
+
+
+def _predictions(problem: Linearised, weights: PyTree[Array], rows) -> Array:
+    one = functools.partial(problem.prediction, weights)
+    with full_products():
+        if len(rows) <= _ROWS:
+            return jax.vmap(one)(rows)
+        return lax.map(jax.checkpoint(one), rows, batch_size=_ROWS)
+
+
+@eqx.filter_jit
+def gradient_norms(problem: Linearised, weights: PyTree[Array]) -> Float[Array, " train"]:
+    r"""$|J_i^\top h|/|h|$ of each training row: its gradient's norm over that of its slope h."""
+    return _norms(problem, weights, _predictions(problem, weights, problem.inputs))
+
+
+def _norms(problem: Linearised, weights: PyTree[Array], predictions) -> Float[Array, " train"]:
+    slopes = jnp.ones_like(predictions)
+    if predictions.ndim == 2:
+        slopes = problem.loss.slope(predictions, problem.labels)
+        size = jnp.linalg.norm(slopes, axis=1, keepdims=True)
+        slopes = jnp.where(size > 0, slopes / jnp.where(size > 0, size, 1), slopes.shape[1] ** -0.5)
+
+    def along(weights, row, slope):
+        return jnp.sum(slope * problem.prediction(weights, row))
+
+    return per_sample_gradient_norms(along, weights, problem.inputs, slopes)
+
+
+@eqx.filter_jit
+def _carried(moments: Moments | ModeMoments, overlap: Float[Array, "modes modes"]):
+    """The covariances in new modes, whose overlap with the old ones is given."""
+    many = functools.partial(jnp.einsum, precision=Precision.HIGHEST)
+    if isinstance(moments, ModeMoments):
+        identity = jnp.eye(moments.covariance.shape[-1], dtype=overlap.dtype)
+        unseen = moments.unseen[:, :, None, None, None] * identity[None, None, None]
+        found = many("ij,abjkl->abikl", overlap**2, moments.covariance - unseen) + unseen
+        return dataclasses.replace(moments, covariance=found)
+    rank, unseen = moments.leading.shape[-1], moments.unseen[:, :, None]
+    seen, rest = overlap[:, :rank], overlap[:, rank:]
+    identity = jnp.eye(rank, dtype=overlap.dtype)[None, None]
+    found = many("ij,abjk,lk->abil", seen, moments.leading - unseen[..., None] * identity, seen)
+    found += many("ij,abj,lj->abil", rest, moments.others - unseen, rest)
+    others = jnp.diagonal(found, axis1=2, axis2=3)[:, :, rank:] + unseen
+    leading = found[:, :, :rank, :rank] + unseen[..., None] * identity
+    return dataclasses.replace(moments, leading=leading, others=others)
