@@ -37,7 +37,7 @@ MOST_ROWS = 2**12  # most training rows in a search of softmax losses
 FINE_ROWS = 2**13  # in the last search of a plan that compares noise
 # Least learning rate over the largest, and bounds of the clip norm over a gradient's norm.
 _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
-BEYOND = 30.0  # largest learning rate of a search over the limit without clipping
+BEYOND = 30.0  # largest learning rate of a search for a head over the limit without clipping
 # Used share of a limit of stability, next to which the closure is least accurate; and what is
 # subtracted from the clipped share of the rows, on which a limit depends.
 _MARGIN, _LESS_CLIPPED = 0.98, 0.05
@@ -156,6 +156,12 @@ class LinearRisk(AbstractClosureRisk):
     is_kept: bool = eqx.field(static=True, default=False)  # the same batches in every epoch
     noise: Float[Array, "steps steps"] | None = None  # covariance over the steps; None: identity
 
+    @property
+    def beyond(self) -> float:
+        """The largest rate of a search over the largest stable one without clipping."""
+        # The kernel of a network changes with large steps.
+        return BEYOND if self.modes.train_start is None else 1.0
+
     def recursion(
         self, rate: Float[Array, ""], clip_norm: Float[Array, ""], draw: Draw
     ) -> LinearRecursion:
@@ -245,11 +251,7 @@ def _loop(num_steps: Int[Array, ""], step: Any, start: PyTree[Array]) -> Any:
 
 
 def largest_rate(risk: LinearRisk, draw: Draw) -> float:
-    """The largest learning rate of a search; 0 if no rate is stable.
-
-    It is 30 times the largest stable one without clipping, or just that for a network, whose kernel
-    changes with large steps.
-    """
+    """The largest learning rate of a search; 0 if no rate is stable."""
     limit = risk.modes.stability_limit()
     scale = limit if np.isfinite(limit) else 1.0
     rates = np.geomspace(10.0**_BELOW, 10.0**_ABOVE, _RATES) * scale
@@ -260,8 +262,7 @@ def largest_rate(risk: LinearRisk, draw: Draw) -> float:
         if count in (0, len(rates)):
             break
         rates = np.geomspace(rates[count - 1], rates[count], _RATES)
-    beyond = BEYOND if risk.modes.train_start is None else 1.0
-    return beyond * float(rates[count - 1]) if count else 0.0
+    return risk.beyond * float(rates[count - 1]) if count else 0.0
 
 
 def search_bounds(largest: float, norm: float) -> dict[str, tuple[float, float]]:

@@ -73,7 +73,7 @@ _LIKE_LENGTHS = 4  # a search starts from a cell with up to this factor fewer st
 _FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35, 0.12)
 _FEW_RECORDS = 10
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
-_LARGEST_START = 1 / 6  # the largest rate at which a search starts, over the largest allowed one
+_FIRST_RATE = 5.0  # the largest rate at which a search starts over the limit without clipping
 _MOST_STEPS = 2**31 - 1
 _CORRELATED = "correlated"
 _A_RATE = 0.1  # placeholder, with which the optimiser is read before the search
@@ -303,7 +303,7 @@ def _rates(risk: AbstractClosureRisk, draw: Draw) -> tuple[float, float]:
     """The largest learning rate of a search, and the largest one with which it starts."""
     if isinstance(risk, LinearRisk):
         largest = largest_rate(risk, draw)
-        return largest, _LARGEST_START * largest
+        return largest, min(1, _FIRST_RATE / risk.beyond) * largest
     # Adam's rate is the length of a step: a step need not exceed the whole distance.
     modes = risk.modes
     width = float(jnp.sqrt(jnp.mean(modes.feature_norms**2) * modes.factor.shape[1]))
