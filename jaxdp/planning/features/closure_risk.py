@@ -3,14 +3,14 @@
 import abc
 import dataclasses
 import math
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.readings import (
@@ -37,8 +37,10 @@ MOST_ROWS = 2**12  # most training rows in a search of softmax losses
 FINE_ROWS = 2**13  # in the last search of a plan that compares noise
 # Least learning rate over the largest, and bounds of the clip norm over a gradient's norm.
 _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
-_LITTLE_CLIPPED = 0.55  # with a smaller share of clipped rows the limit without clipping holds
-_MARGIN = 0.98  # used share of a limit, next to which the closure is least accurate
+BEYOND = 30.0  # largest learning rate of a search for a head over the limit without clipping
+# Used share of a limit of stability, next to which the closure is least accurate; and what is
+# subtracted from the clipped share of the rows, on which a limit depends.
+_MARGIN, _LESS_CLIPPED = 0.98, 0.05
 
 
 class Draw(eqx.Module):
@@ -96,18 +98,33 @@ class AbstractClosureRisk(eqx.Module):
     ) -> tuple[Closure, Moments, int]:
         """The moments after the last step, and the index of the released numbers."""
 
+    @abc.abstractmethod
+    def is_stable(
+        self,
+        rate: Float[Array, ""],
+        clip_norm: Float[Array, ""],
+        draw: Draw,
+        num_steps: Int[Array, ""],
+        moments: Moments,
+    ) -> Bool[Array, ""]:
+        """Whether the prediction with these last moments is within the limits of stability."""
+
+    def point(self, place: Any, draw: Draw, num_steps: Any) -> Point:
+        """The predicted risk at logarithms of learning rate and clip norm."""
+        risk, is_stable = self.value(jnp.asarray(place), draw, num_steps)
+        return Point(*place, float(risk), bool(is_stable))
+
     @eqx.filter_jit
     def value_and_gradient(
         self, point: Float[Array, "2"], draw: Draw, num_steps: Int[Array, ""]
-    ) -> tuple[Float[Array, ""], Float[Array, "2"], Float[Array, ""]]:
-        """Risk, its gradient in the logarithms, and the share of clipped rows."""
+    ) -> tuple[Float[Array, ""], Float[Array, "2"], Bool[Array, ""]]:
+        """Risk, its gradient in the logarithms, and whether it is within the limits."""
 
         def value(point):
             return self._value(point, draw, num_steps)
 
         def along(direction):
-            (risk, clipped), (slope, _) = jax.jvp(value, (point,), (direction,))
-            return risk, slope, clipped
+            return jax.jvp(value, (point,), (direction,), has_aux=True)
 
         axes = None, 0, None
         return jax.vmap(along, out_axes=axes)(jnp.eye(2, dtype=point.dtype))
@@ -115,8 +132,8 @@ class AbstractClosureRisk(eqx.Module):
     @eqx.filter_jit
     def value(
         self, point: Float[Array, "2"], draw: Draw, num_steps: Int[Array, ""]
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """Risk and the share of clipped rows."""
+    ) -> tuple[Float[Array, ""], Bool[Array, ""]]:
+        """Risk, and whether it is within the limits of stability."""
         return self._value(point, draw, num_steps)
 
     def _value(self, point, draw, num_steps):
@@ -124,7 +141,7 @@ class AbstractClosureRisk(eqx.Module):
         closure, moments, output = self.final(rate, clip_norm, draw, num_steps)
         readout = Readout(closure, output)
         risk = readout.risk(moments) if self.criterion == "loss" else readout.errors(moments)
-        return risk, moments.clipped / num_steps
+        return risk, self.is_stable(rate, clip_norm, draw, num_steps, moments)
 
 
 class LinearRisk(AbstractClosureRisk):
@@ -138,6 +155,12 @@ class LinearRisk(AbstractClosureRisk):
     criterion: str = eqx.field(static=True, default="loss")  # "loss" or "accuracy"
     is_kept: bool = eqx.field(static=True, default=False)  # the same batches in every epoch
     noise: Float[Array, "steps steps"] | None = None  # covariance over the steps; None: identity
+
+    @property
+    def beyond(self) -> float:
+        """The largest rate of a search over the largest stable one without clipping."""
+        # The kernel of a network changes with large steps.
+        return BEYOND if self.modes.train_start is None else 1.0
 
     def recursion(
         self, rate: Float[Array, ""], clip_norm: Float[Array, ""], draw: Draw
@@ -165,6 +188,11 @@ class LinearRisk(AbstractClosureRisk):
 
         return closure, _loop(num_steps, step, start), recursion.output
 
+    def is_stable(self, rate, clip_norm, draw, num_steps, moments):
+        recursion = self.recursion(rate / _MARGIN, clip_norm, draw)
+        found = growth(self.modes, recursion, moments.steepest.value)
+        return ~found.is_unstable(moments.clipped / num_steps - _LESS_CLIPPED)
+
 
 class AdamRisk(AbstractClosureRisk):
     """The predicted risk of Adam; the closure keeps all covariances."""
@@ -186,6 +214,9 @@ class AdamRisk(AbstractClosureRisk):
             return adam_step(closure, updates, state, index)
 
         return closure, _loop(num_steps, step, start).moments, 0
+
+    def is_stable(self, rate, clip_norm, draw, num_steps, moments):
+        return jnp.array(True)
 
 
 def closure_risk(
@@ -219,59 +250,37 @@ def _loop(num_steps: Int[Array, ""], step: Any, start: PyTree[Array]) -> Any:
     )
 
 
-class StableRates(NamedTuple):
-    """The largest stable learning rates; 0 if none is stable."""
-
-    clipped: float  # if most rows are clipped, which limits the effect of the batches' draw
-    unclipped: float  # otherwise
-
-    def above(self, log_rate: float) -> float:
-        """The limit that holds a rate back."""
-        is_below = math.exp(log_rate) <= self.unclipped * (1 + 1e-3)
-        return self.unclipped if is_below else max(self)
-
-    def bounds(self, norm: float, highest: float) -> dict[str, tuple[float, float]]:
-        """Bounds of a search for rates up to the highest, and clip norms around one."""
-        rates = math.log(_LEAST_RATE * max(self)), math.log(highest)
-        low, high = (math.log(factor * norm) for factor in _CLIP_NORMS)
-        return {"log_rates": rates, "log_clip_norms": (low, high)}
-
-    def point(self, place: Any, value: float, clipped: float) -> Point:
-        """A point with its value, and whether it is within the limits."""
-        log_rate, log_clip_norm = place
-        rate = math.exp(log_rate)
-        is_stable = rate <= self.unclipped * (1 + 1e-6)
-        is_stable |= rate <= self.clipped * (1 + 1e-6) and clipped > _LITTLE_CLIPPED
-        return Point(log_rate, log_clip_norm, value, is_stable)
-
-
-def stable_rates(risk: LinearRisk, draw: Draw) -> StableRates:
-    """The limits of a linear optimiser with the draw of one cell, from a grid of learning rates."""
+def largest_rate(risk: LinearRisk, draw: Draw) -> float:
+    """The largest learning rate of a search; 0 if no rate is stable."""
     limit = risk.modes.stability_limit()
     scale = limit if np.isfinite(limit) else 1.0
-    first = np.geomspace(10.0**_BELOW, 10.0**_ABOVE, _RATES) * scale
-    found = []
-    for which in range(2):
-        rates = first
-        for _ in range(2):
-            stable = np.asarray(_are_stable(risk, draw, jnp.asarray(rates)))[which]
-            # Rates beyond the first unstable one do not count, stable or not.
-            count = len(rates) if stable.all() else int(np.argmin(stable))
-            if count in (0, len(rates)):
-                break
-            rates = np.geomspace(rates[count - 1], rates[count], _RATES)
-        found.append(_MARGIN * float(rates[count - 1]) if count else 0.0)
-    return StableRates(*found)
+    rates = np.geomspace(10.0**_BELOW, 10.0**_ABOVE, _RATES) * scale
+    for _ in range(2):
+        stable = np.asarray(_are_stable(risk, draw, jnp.asarray(rates)))
+        # Rates beyond the first unstable one do not count, stable or not.
+        count = len(rates) if stable.all() else int(np.argmin(stable))
+        if count in (0, len(rates)):
+            break
+        rates = np.geomspace(rates[count - 1], rates[count], _RATES)
+    return risk.beyond * float(rates[count - 1]) if count else 0.0
+
+
+def search_bounds(largest: float, norm: float) -> dict[str, tuple[float, float]]:
+    """Bounds of a search for rates up to the largest, and clip norms around one."""
+    low, high = (math.log(factor * norm) for factor in _CLIP_NORMS)
+    rates = math.log(_LEAST_RATE * largest), math.log(largest)
+    return {"log_rates": rates, "log_clip_norms": (low, high)}
 
 
 @eqx.filter_jit
-def _are_stable(risk: LinearRisk, draw: Draw, rates: Float[Array, " rates"]) -> tuple[Array, Array]:
-    """Whether each rate is stable if all rows are clipped, and if none is."""
+def _are_stable(risk: LinearRisk, draw: Draw, rates: Float[Array, " rates"]) -> Array:
+    """Whether descent without clipping and without the draw of batches is stable at each rate."""
+    modes = risk.modes
+    steepest = modes.loss.curvature_bound * modes.eigenvalues[0] / modes.num_train
 
     def one(rate):
-        # The limits do not depend on the clip norm.
-        found = growth(risk.modes, risk.recursion(rate, jnp.ones_like(rate), draw))
-        clipped, unclipped = (found.is_unstable(jnp.asarray(share)) for share in (1.0, 0.0))
-        return ~clipped, ~unclipped
+        # The limit does not depend on the clip norm.
+        found = growth(modes, risk.recursion(rate, jnp.ones_like(rate), draw), steepest)
+        return ~found.is_unstable(jnp.ones(()))
 
     return jax.vmap(one)(rates)

@@ -36,9 +36,10 @@ from jaxdp.planning.features.closure_risk import (
     MOST_ROWS,
     Draw,
     LinearRisk,
-    stable_rates,
+    largest_rate,
+    search_bounds,
 )
-from jaxdp.planning.features.search import Point, best_of_values
+from jaxdp.planning.features.search import Point, best_of_values, is_held_back
 from jaxdp.planning.features.strategies import (
     least_noise_strategy,
     rows_of,
@@ -55,6 +56,7 @@ _MOST_BANDS = 64
 _MOMENTUM, _RECORDS, _BETWEEN = 0.9, 40, 25
 # Half sides of the squares in which rate and clip norm are searched, first and last.
 _FIRST_SQUARES, _LAST_SQUARES = (0.7, 0.35), (0.35, 0.12)
+_FALLS = (0.0, 0.1, 0.7, 1.4)  # logarithms of falls of the rate with which a search starts
 
 _OnRows = tuple[LinearRisk, Draw]  # a risk on some of the rows, with the draw that fits them
 
@@ -80,7 +82,7 @@ class CorrelatedSearch:
         self.whole, self.whole_draw = risk, Draw.of(algorithm)
         self.num_steps, self.cycle = int(algorithm.num_steps), algorithm.sampler.num_batches
         self.num_bands = min(self.cycle, self.num_steps, _MOST_BANDS)
-        self.limits = stable_rates(risk, self.whole_draw)
+        self.largest_rate = largest_rate(risk, self.whole_draw)
         (coarse, share), (fine, fine_share) = _fewer(risk, MOST_ROWS), _fewer(risk, FINE_ROWS)
         self.coarse = coarse, Draw.of(algorithm, share)
         self.fine = fine, Draw.of(algorithm, fine_share)
@@ -91,9 +93,9 @@ class CorrelatedSearch:
 
         `norm` is the size of a row's gradient.
         """
-        if not max(self.limits) > 0:
+        if not self.largest_rate > 0:
             return None
-        self.bounds = self.limits.bounds(norm, max(self.limits))
+        self.bounds = search_bounds(self.largest_rate, norm)
         return self._round(self.independent, point, self.coarse, _FIRST_SQUARES)
 
     def improved(self, found: Correlated) -> Correlated:
@@ -109,6 +111,12 @@ class CorrelatedSearch:
         risk = self._with(self.whole, found.strategy)
         return found._replace(point=self._value(risk, self.whole_draw, (log_rate, log_clip_norm)))
 
+    def is_at_limit(self, found: Correlated) -> bool:
+        """Whether a slightly larger rate is beyond a limit."""
+        risk = self._with(self.whole, found.strategy)
+        value = functools.partial(self._value, risk, self.whole_draw)
+        return is_held_back(value, found.point, self.bounds["log_rates"])
+
     def _round(
         self, priced: _OnRows, start: Point, searched: _OnRows, widths: tuple[float, ...]
     ) -> Correlated | None:
@@ -118,10 +126,8 @@ class CorrelatedSearch:
         rows = rows_of(weights) if self.num_bands > 1 else np.sqrt(np.diagonal(weights))[None]
         strategy = least_noise_strategy(rows, self.num_bands, self.cycle)
         value = functools.partial(self._value, self._with(searched[0], strategy), searched[1])
-        starts = [start[:2]]
-        if (safe := self.limits.unclipped) > 0:
-            # A rounded rate may be beyond the limit, and so may that of other batches.
-            starts.append((min(start.log_rate, math.log(safe)), start.log_clip_norm))
+        # A rate may be beyond the limit with other batches.
+        starts = [(start.log_rate - fall, start.log_clip_norm) for fall in _FALLS]
         point = best_of_values(value, starts, widths=widths, **self.bounds)
         return None if point is None else Correlated(point, strategy)
 
@@ -129,8 +135,7 @@ class CorrelatedSearch:
         return dataclasses.replace(risk, noise=as_wide_float(covariance_of(strategy)))
 
     def _value(self, risk: LinearRisk, draw: Draw, place) -> Point:
-        value, clipped = risk.value(jnp.asarray(place), draw, jnp.asarray(self.num_steps))
-        return self.limits.point(place, float(value), float(clipped))
+        return risk.point(place, draw, jnp.asarray(self.num_steps))
 
 
 def _fewer(risk: LinearRisk, most: int) -> tuple[LinearRisk, float]:

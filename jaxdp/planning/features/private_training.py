@@ -27,9 +27,9 @@ from jaxdp.planning.features.closure_risk import (
     AbstractClosureRisk,
     Draw,
     LinearRisk,
-    StableRates,
     closure_risk,
-    stable_rates,
+    largest_rate,
+    search_bounds,
 )
 from jaxdp.planning.features.correlated_training import (
     Correlated,
@@ -43,6 +43,7 @@ from jaxdp.planning.features.search import (
     best_of_values,
     best_point,
     grid,
+    is_held_back,
 )
 from jaxdp.planning.features.training_plan import (
     BANDS,
@@ -72,18 +73,17 @@ _LIKE_LENGTHS = 4  # a search starts from a cell with up to this factor fewer st
 _FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35, 0.12)
 _FEW_RECORDS = 10
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
-_BETTER = 0.9999  # share of the risk from which a second search is no better
-_NEAR = 0.99  # share of the largest rate from which a cell counts as at the limit
+_FIRST_RATE = 5.0  # the largest rate at which a search starts over the limit without clipping
 _MOST_STEPS = 2**31 - 1
 _CORRELATED = "correlated"
 _A_RATE = 0.1  # placeholder, with which the optimiser is read before the search
 
 
 class _Found(NamedTuple):
-    """The best point of a cell, None if nothing is stable, and its largest allowed rate."""
+    """The best point of a cell, None if nothing is stable, and whether a limit holds it back."""
 
     point: Point | None
-    largest_rate: float
+    is_at_limit: bool
 
 
 def plan_training(
@@ -203,7 +203,7 @@ def _correlated(
         cell = _cell(
             ours,
             1 / place[1],
-            _Found(one.point, search.limits.above(one.point.log_rate)),
+            _Found(one.point, search.is_at_limit(one)),
             is_polished=place in near,
         )
         chosen = {"learning_rate": rate, "clip_norm": clip_norm, "noise": one.noise()}
@@ -266,57 +266,49 @@ def _searched(
     The last search is on up to `last_rows` rows.
     """
     draw, length = Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
-    limits = _limits(risk, draw)
-    largest = max(limits)
+    largest, first = _rates(risk, draw)
     if not largest > 0:
-        return _Found(None, 0.0)
+        return _Found(None, False)
     norm = _gradient_norm(risk)
-    whole, drawn, by_values = risk, draw, risk.is_coarse
+    bounds = search_bounds(largest, norm)
+    by_values, whole = risk.is_coarse, functools.partial(risk.point, draw=draw, num_steps=length)
     if by_values:
         risk, share = risk.on_fewer_rows(last_rows or MOST_ROWS)
         draw = Draw.of(algorithm, share)
-    starts = grid(rate=largest, clip_norm=norm) if earlier is None else around(earlier)
-    way = _value if by_values else _evaluation
-    evaluate: Any = functools.partial(way, risk, draw, length, limits)
+    starts = grid(rate=first, clip_norm=norm) if earlier is None else around(earlier)
     widths = _FIRST_SQUARES if earlier is None else _LATER_SQUARES
     if risk.is_coarse and earlier is not None:
         # Four times as many steps of a quarter of the length move equally far.
         starts = [(earlier[0] - one, earlier[1] + one - _FALLS[-1]) for one in _FALLS]
     if last_rows and earlier is not None:
         starts, widths = [earlier[:2]], _LAST_SQUARES
+    if by_values:
+        value = functools.partial(risk.point, draw=draw, num_steps=length)
+        best = best_of_values(value, starts, widths=widths, **bounds)
+    else:
+        evaluate = functools.partial(_evaluation, risk, draw, length)
+        best = best_point(evaluate, starts, **bounds)
 
-    def within(highest: float, starts: list[tuple[float, float]]) -> Point | None:
-        bounds = limits.bounds(norm, highest)
-        if by_values:
-            return best_of_values(evaluate, starts, widths=widths, **bounds)
-        return best_point(evaluate, starts, **bounds)
+        def value(place):
+            return evaluate(place).point
 
-    best = within(largest, starts)
-    if 0 < limits.unclipped < largest and (
-        best is None or not by_values or best.log_rate > math.log(0.9 * limits.unclipped)
-    ):
-        # Only clipping makes larger rates stable; a smaller rate without it may be better. A search
-        # by gradients may have left the stable rates and not come back.
-        other = within(limits.unclipped, starts if best is None else around(best))
-        if best is None or (other is not None and other.risk < _BETTER * best.risk):
-            best = other
     if best is None:
-        return _Found(None, largest)
+        return _Found(None, False)
     place = math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
-    if by_values and last_rows:
-        evaluate = functools.partial(_value, whole, drawn, length, limits)
-    found = evaluate(place)
-    return _Found(found if by_values else found.point, limits.above(best.log_rate))
+    found = (whole if last_rows else value)(place)
+    return _Found(found, is_held_back(value, found, bounds["log_rates"]))
 
 
-def _limits(risk: AbstractClosureRisk, draw: Draw) -> StableRates:
+def _rates(risk: AbstractClosureRisk, draw: Draw) -> tuple[float, float]:
+    """The largest learning rate of a search, and the largest one with which it starts."""
     if isinstance(risk, LinearRisk):
-        return stable_rates(risk, draw)
+        largest = largest_rate(risk, draw)
+        return largest, min(1, _FIRST_RATE / risk.beyond) * largest
     # Adam's rate is the length of a step: a step need not exceed the whole distance.
     modes = risk.modes
     width = float(jnp.sqrt(jnp.mean(modes.feature_norms**2) * modes.factor.shape[1]))
     way = float(jnp.sqrt(jnp.mean(modes.train_labels**2))) / max(width, 1e-30)
-    return StableRates(4 * way, 4 * way) if way > 0 else StableRates(1.0, 1.0)
+    return (4 * way, 4 * way) if way > 0 else (1.0, 1.0)
 
 
 def _gradient_norm(risk: AbstractClosureRisk) -> float:
@@ -330,15 +322,9 @@ def _gradient_norm(risk: AbstractClosureRisk) -> float:
     return norm if norm > 0 else 1.0
 
 
-def _evaluation(risk: AbstractClosureRisk, draw, length, limits, place) -> Evaluation:
-    value, gradient, clipped = risk.value_and_gradient(jnp.asarray(place), draw, length)
-    point = limits.point(place, float(value), float(clipped))
-    return Evaluation(point, np.asarray(gradient, np.float64))
-
-
-def _value(risk: AbstractClosureRisk, draw, length, limits, place) -> Point:
-    value, clipped = risk.value(jnp.asarray(place), draw, length)
-    return limits.point(place, float(value), float(clipped))
+def _evaluation(risk: AbstractClosureRisk, draw, length, place) -> Evaluation:
+    value, gradient, is_stable = risk.value_and_gradient(jnp.asarray(place), draw, length)
+    return Evaluation(Point(*place, float(value), bool(is_stable)), np.asarray(gradient, float))
 
 
 def _shortened(logarithm: float) -> float:
@@ -358,7 +344,7 @@ def _cell(
         noise_multiplier=algorithm.noise_multiplier,
         risk=math.inf if point is None else point.risk,
         adjacency=algorithm.sampler.adjacency,
-        is_at_limit=rate > _NEAR * found.largest_rate,
+        is_at_limit=found.is_at_limit,
         is_polished=is_polished,
     )
 

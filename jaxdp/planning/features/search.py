@@ -15,6 +15,8 @@ _TOLERANCE = 1e-6  # relative; predictions in float32 are hardly more precise
 _MOST_STEPS = 25
 _SQUARE = (0, 0), (-1, 0), (1, 0), (0, -1), (0, 1), (-1, 1), (1, -1)
 _MOST_SQUARES = 3
+_ALONG_LIMIT = 0.5, 0.15, 0.05  # half sides of squares along a limit of stability
+_NEAR = 0.9  # share of the largest rate from which a point counts as at the limit
 
 
 class Point(NamedTuple):
@@ -53,36 +55,53 @@ def best_point(
     log_rates: tuple[float, float],
     log_clip_norms: tuple[float, float],
 ) -> Point | None:
-    """The stable point of least risk that L-BFGS-B finds from the best start within bounds, or
-    None.
+    """The stable point of least risk that L-BFGS-B finds from the best start, or None.
+
+    If unstable points have less, squares follow the limit of stability.
     """
     seen: list[Point] = []
     bounds = log_rates, log_clip_norms
 
-    def risk(place):
-        found = evaluate((float(place[0]), float(place[1])))
+    def look(start):
+        found = evaluate((float(start[0]), float(start[1])))
         seen.append(found.point)
-        value = found.point.risk
-        # The line search turns back if a prediction diverges.
-        if not (math.isfinite(value) and np.all(np.isfinite(found.gradient))):
-            return 1e30, np.zeros(2)
-        return value, np.asarray(found.gradient, np.float64)
+        return found
 
     low, high = zip(*bounds, strict=True)
     for start in sorted({tuple(np.clip(start, low, high).tolist()) for start in starts}):
-        risk(start)
+        look(start)
     first = _best(seen)
     if first is None:
         return None
+
+    def risk(place):
+        found = look(place)
+        value, gradient = found.point.risk, np.asarray(found.gradient, np.float64)
+        # The line search turns back if a prediction diverges.
+        if not (math.isfinite(value) and np.all(np.isfinite(gradient))):
+            return 1e30, np.zeros(2)
+        # Tolerances are relative to 1.
+        return value / first.risk, gradient / first.risk
+
     scipy.optimize.minimize(
         risk,
         np.asarray(first[:2]),
         jac=True,
         bounds=bounds,
         method="L-BFGS-B",
-        options={"maxiter": _MOST_STEPS, "ftol": _TOLERANCE, "gtol": 1e-4 * first.risk},
+        options={"maxiter": _MOST_STEPS, "ftol": _TOLERANCE, "gtol": 1e-4},
     )
-    return _best(seen)
+    best = _best(seen) or first
+    if all(one.risk >= best.risk for one in seen if math.isfinite(one.risk)):
+        return best
+    # Gradients lead out of the stable rates and not along their limit.
+    return best_of_values(
+        lambda place: evaluate(place).point,
+        [best[:2]],
+        widths=_ALONG_LIMIT,
+        log_rates=log_rates,
+        log_clip_norms=log_clip_norms,
+    )
 
 
 def best_of_values(
@@ -114,6 +133,14 @@ def best_of_values(
         if best is not None:
             best = look([_floor(list(seen.values()), best, width)])
     return best
+
+
+def is_held_back(
+    value: Callable[[tuple[float, float]], Point], point: Point, log_rates: tuple[float, float]
+) -> bool:
+    """Whether a slightly larger rate is out of bounds or not stable."""
+    log_rate = point.log_rate - math.log(_NEAR)
+    return log_rate > log_rates[1] or not value((log_rate, point.log_clip_norm)).is_stable
 
 
 def _floor(seen: list[Point], best: Point, width: float) -> tuple[float, float]:

@@ -17,6 +17,8 @@ covariances: O(p^3) a step for p features. Derived: here; test_everyday (against
 the same closure in NumPy).
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -120,4 +122,5 @@ def adam_step(
     leading = jnp.stack([jnp.stack([weights, between]), jnp.stack([between.T, velocities])])
     mean = jnp.stack([moments.mean[0] - step * velocity, velocity])
     clipped = moments.clipped + forces.clipped
-    return AdamMoments(Moments(mean, leading, moments.others, moments.unseen, clipped), square)
+    moments = dataclasses.replace(moments, mean=mean, leading=leading, clipped=clipped)
+    return AdamMoments(moments, square)

@@ -32,6 +32,7 @@ A loss of several outputs is clipped on the joint norm of its slope. Its coordin
 isotropic over the outputs: $E_i$ is a vector, $M_i$ and $D_i$ are averages over the outputs.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,7 @@ from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, tra
 from jaxdp.losses.base import ClippedSlope
 from jaxdp.theory.features.linear_recursion import Drawn, LinearRecursion, Update
 from jaxdp.theory.features.modes import KernelModes, sum_over_rows
+from jaxdp.theory.features.stability import Steepest
 from jaxdp.theory.solver import recorded
 
 
@@ -61,6 +63,7 @@ class Moments(eqx.Module):
     others: Float[Array, "size size others"]  # covariances of each other mode's numbers
     unseen: Float[Array, "size size"]  # covariances for a coordinate that training never sees
     clipped: Float[Array, ""]  # clipped share of the rows, summed over the steps
+    steepest: Steepest  # the largest eigenvalue of B over the steps
     # Covariances with coming noise, the last mode unseen by training, and with coming batches.
     noise: Float[Array, "size modes+1 draws"] | None = None
     batches: Float[Array, "size modes draws"] | None = None
@@ -111,6 +114,7 @@ class Closure(eqx.Module):
             jnp.zeros((size, size, count - rank), dtype),
             jnp.zeros((size, size), dtype),
             jnp.zeros((), dtype),
+            Steepest.start(count, dtype),
             jnp.zeros((size, count + 1, num_draws[0]), dtype) if num_draws[0] else None,
             jnp.zeros((size, count, num_draws[1]), dtype) if num_draws[1] else None,
         )
@@ -189,6 +193,7 @@ class Closure(eqx.Module):
             others,
             unseen,
             moments.clipped + forces.clipped,
+            moments.steepest.after(self.modes.factor, forces.slopes.derivative),
             coming_noise,
             batches,
         )
@@ -208,6 +213,7 @@ class Closure(eqx.Module):
             ),
             product(product(update.transition, moments.unseen), update.transition.T),
             moments.clipped,
+            moments.steepest,
         )
 
     def _injected(
@@ -222,9 +228,8 @@ class Closure(eqx.Module):
         leading, others = (_times(by_draw, part) for part in drawn)
         leading += _times(by_noise, jnp.eye(self.rank, dtype=leading.dtype))
         nothing = jax.tree.map(jnp.zeros_like, moments)
-        return Moments(
-            nothing.mean, leading, others + by_noise[..., None], by_noise, nothing.clipped
-        )
+        others = others + by_noise[..., None]
+        return dataclasses.replace(nothing, leading=leading, others=others, unseen=by_noise)
 
     def drawn(self, forces: Forces, leading, others, own, joint):
         """Q of the leading modes and its diagonal for the others, from the weights' covariances."""

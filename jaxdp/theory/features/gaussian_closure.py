@@ -148,10 +148,12 @@ class GaussianClosure(AbstractTheory):
         given = modes, adam if linear is None else linear, modes.slope_limits(algorithm), at_record
         if linear is None:
             (risk, observables, std), unstable = _predict_adam(*given, longest), False
+            observables.pop("steepest")
         else:
             risk, observables, std = self._linear(*given, longest, algorithm.num_steps)
-            grows, clipped = growth(modes, linear), observables["clipped_fraction"][-1]
-            warn_beyond_stability(modes, algorithm, grows, clipped)
+            clipped, steepest = observables["clipped_fraction"][-1], observables.pop("steepest")
+            grows = growth(modes, linear, steepest[-1])
+            warn_beyond_stability(grows, clipped)
             unstable = grows.is_unstable(clipped)
         found = {"label": "Gaussian closure", "unstable": unstable, "std": std}
         return closure_trajectory(modes, algorithm, at_record, risk, observables, **found)
@@ -215,6 +217,7 @@ def _reader(readout: Readout, spread: SquaredForm | DrawnSpread | None):
 
     def read(moments: Moments):
         found = readout.observables(moments) | {"clipped_fraction": moments.clipped}
+        found["steepest"] = moments.steepest.value
         std = None
         if isinstance(spread, SquaredForm):
             std = safe_sqrt(spread.variance(moments))

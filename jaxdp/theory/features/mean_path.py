@@ -55,6 +55,7 @@ from jaxdp.theory.features.modewise_closure import (
     modewise_step_with,
 )
 from jaxdp.theory.features.readout import Readout
+from jaxdp.theory.features.stability import Steepest, growth, warn_beyond_stability
 from jaxdp.theory.features.tangent_kernel import (
     TangentKernel,
     TangentModes,
@@ -141,7 +142,9 @@ class MeanPath(AbstractTheory):
         at_record, _ = record_numbers(algorithm, records)
         path = _Path(problem, algorithm, recursion, self)
         found = path.run(at_record)
-        risk = found.pop("risk")
+        risk, clipped = found.pop("risk"), found["clipped_fraction"][-1]
+        grows = growth(path.modes, recursion, path.moments.steepest.value)
+        warn_beyond_stability(grows, clipped)
         return closure_trajectory(
             path.modes,
             algorithm,
@@ -149,7 +152,7 @@ class MeanPath(AbstractTheory):
             risk,
             found,
             label=f"mean path, {self.segments} segment{'s' * (self.segments > 1)}",
-            unstable=False,
+            unstable=grows.is_unstable(clipped),
         )
 
     def modes(self, problem: Linearised, near: PrivateOptimiser | None = None) -> KernelModes:
@@ -288,6 +291,7 @@ def _read(problem, recursion, modes, rank: int, mean, moments, num_steps):
     unseen = moments.unseen[place, place]
     if modes.outputs:
         risk, found, _ = closure_of_outputs(modes, recursion, modes.feature_norms)[2](moments)
+        found.pop("steepest")
         variances = jnp.diagonal(moments.covariance[place, place], axis1=1, axis2=2)
         excess = jnp.sum(variances - unseen)
     else:
@@ -336,6 +340,9 @@ def _norms(problem: Linearised, weights: PyTree[Array], predictions) -> Float[Ar
 def _carried(moments: Moments | ModeMoments, overlap: Float[Array, "modes modes"]):
     """The covariances in new modes, whose overlap with the old ones is given."""
     many = functools.partial(jnp.einsum, precision=Precision.HIGHEST)
+    direction = many("ij,j->i", overlap, moments.steepest.direction)
+    direction = direction / jnp.linalg.norm(direction)
+    moments = dataclasses.replace(moments, steepest=Steepest(moments.steepest.value, direction))
     if isinstance(moments, ModeMoments):
         identity = jnp.eye(moments.covariance.shape[-1], dtype=overlap.dtype)
         unseen = moments.unseen[:, :, None, None, None] * identity[None, None, None]

@@ -58,7 +58,7 @@ from jaxdp.theory.features.readout import (
     moments_at,
     spread_places,
 )
-from jaxdp.theory.features.stability import growth, warn_beyond_stability
+from jaxdp.theory.features.stability import Steepest, growth, warn_beyond_stability
 
 # Largest number of stored moments for the spread, and of steps.
 _SPREAD_NUMBERS, _SPREAD_STEPS = 2**26, 2**14
@@ -135,11 +135,12 @@ class ModewiseClosure(AbstractTheory):
             risk, observables, std = jax.tree.map(lambda part: part[places], found)
         else:
             risk, observables, _ = _predict(modes, recursion, limits, at_record, longest)
-        grows, clipped = growth(modes, recursion), observables["clipped_fraction"][-1]
+        clipped, steepest = observables["clipped_fraction"][-1], observables.pop("steepest")
+        grows = growth(modes, recursion, steepest[-1])
         parts = modes, algorithm, at_record, risk, observables
         unstable = grows.is_unstable(clipped)
         found = closure_trajectory(*parts, label="modewise closure", unstable=unstable, std=std)
-        warn_beyond_stability(modes, algorithm, grows, clipped)
+        warn_beyond_stability(grows, clipped)
         return found
 
     def _has_spread(self, modes: KernelModes, recursion: LinearRecursion, steps) -> bool:
@@ -158,6 +159,7 @@ class ModeMoments(eqx.Module):
     covariance: Float[Array, "size size modes outputs outputs"]
     unseen: Float[Array, "size size"]  # covariances for a coordinate that training never sees
     clipped: Float[Array, ""]  # clipped share of the rows, summed over the steps
+    steepest: Steepest  # the largest eigenvalue of the gradient's mean derivative over the steps
     # Covariances with coming noise, of modes and of a coordinate that training never sees.
     noise: (
         tuple[Float[Array, "size modes outputs draws*outputs"], Float[Array, "size draws"]] | None
@@ -171,6 +173,7 @@ def modewise_start(modes: KernelModes, recursion: LinearRecursion, dtype) -> Mod
         jnp.zeros((size, size, count, outputs, outputs), dtype),
         jnp.zeros((size, size), dtype),
         jnp.zeros((), dtype),
+        Steepest.start(count, dtype),
         None
         if recursion.noise is None
         else (
@@ -235,7 +238,7 @@ def closure_of_outputs(modes: KernelModes, recursion: LinearRecursion, limits):
         test = test[0], test[1] + unseen * jnp.eye(outputs, dtype=dtype)[None]
         train = modes.train_predictions(mean), of_rows(modes.factor, covariance)
         train = train[0], modes.with_unseen(train[1], moments.unseen[place, place])
-        found = {"clipped_fraction": moments.clipped}
+        found = {"clipped_fraction": moments.clipped, "steepest": moments.steepest.value}
         for prefix, rows, labels in (
             ("", test, modes.test_labels),
             ("train_", train, modes.train_labels),
@@ -318,6 +321,7 @@ def modewise_step_with(
         after + by_draw + by_noise,
         unseen + unseen_noise,
         moments.clipped + jnp.mean(slopes.clipped),
+        moments.steepest.after(factor, jnp.trace(slopes.derivative, axis1=1, axis2=2) / outputs),
         coming,
     )
 

@@ -17,6 +17,7 @@ Derived: here; test_everyday (against stored numbers) and test_everyday_agreemen
 runs).
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -300,7 +301,7 @@ def _feedback(closure, recursion, readout: Readout, states: Moments, places):
         )
         found = jax.tree.map(jnp.subtract, after, noise)
         total += jax.vmap(lambda one: _variance(one, noise, found))(slope)
-        return (_pulled(pull, slope), total), None
+        return (_pulled(pull, slope, before), total), None
 
     nothing = jax.tree.map(jnp.zeros_like, begun)
     befores = jax.tree.map(lambda part: part[:-1], states)
@@ -309,13 +310,13 @@ def _feedback(closure, recursion, readout: Readout, states: Moments, places):
     return total - without
 
 
-def _pulled(pull, slope: Slope) -> Slope:
+def _pulled(pull, slope: Slope, before: Moments) -> Slope:
     """The slopes before a step, from those after it."""
+    nothing = jax.tree.map(jnp.zeros_like, before)
 
     def one(slope):
-        size = slope.others.shape[0]
-        nothing = jnp.zeros((size, size), slope.mean.dtype), jnp.zeros((), slope.mean.dtype)
-        (found,) = pull(Moments(slope.mean, slope.leading, slope.others, *nothing))
+        parts = {"mean": slope.mean, "leading": slope.leading, "others": slope.others}
+        (found,) = pull(dataclasses.replace(nothing, **parts))
         return Slope(found.mean, found.leading, found.others)
 
     return _symmetric(jax.vmap(one)(slope))

@@ -6,6 +6,7 @@ import json
 import pathlib
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -237,8 +238,8 @@ def test_beyond_the_limits_of_stability_it_warns_and_says_so():
     limit = problem.reduced().stability_limit()
     quiet = jaxdp.predict(problem, _sgd(problem, 0.9 * limit, 0.05), records=1)
     assert quiet.check().status == 0
-    with pytest.warns(UserWarning, match="multiplies the top mode of the kernel by 1"):
-        found = jaxdp.predict(problem, _sgd(problem, 1.3 * limit, 0.05), records=1)
+    with pytest.warns(UserWarning, match="multiplies deviations along the top mode by 1"):
+        found = jaxdp.predict(problem, _sgd(problem, 1.3 * limit, 1e4), records=1)
     assert found.status == jaxdp.Status.UNSTABLE
     # Hardly clipped: the draw of four records of forty alone may make it grow.
     with pytest.warns(UserWarning, match="noise of the batches may grow"):
@@ -264,7 +265,7 @@ def test_momentum_lowers_the_limit_of_the_second_moment():
     square[:, 0] += drawn * np.kron([-rate, 1.0], [-rate, 1.0])
     exact = np.sqrt(np.abs(np.linalg.eigvals(square)).max())
     modes, recursion = kernel_modes(problem), linear_recursion(algorithm, 4)
-    found = growth(modes, recursion)
+    found = growth(modes, recursion, jnp.asarray(curvature))
     assert float(found.mean) < 1 < exact
     # The bound takes every row to be as long as the longest.
     assert exact < float(found.square) < 1.2 * exact

@@ -1,0 +1,76 @@
+"""Limits of stability: the largest eigenvalue of a clipped step, and simulations around a limit."""
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+from helpers import assert_mean_close
+
+import jaxdp
+from jaxdp.privacy import PoissonSampler
+from jaxdp.theory.features.closed_moments import Closure
+from jaxdp.theory.features.linear_recursion import linear_recursion
+from jaxdp.theory.features.modes import kernel_modes
+
+NUM, FEATURES = 60, 8
+
+
+def _problem():
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((2 * NUM, FEATURES)) / FEATURES**0.5
+    labels = 2 * features @ rng.standard_normal(FEATURES) + 0.1 * rng.standard_normal(2 * NUM)
+    return jaxdp.FixedFeatures.from_arrays(
+        features[:NUM], labels[:NUM], features[NUM:], labels[NUM:]
+    )
+
+
+def _algorithm(rate, clip_norm):
+    """A learning rate over the limit without clipping, and a clip norm."""
+    return jaxdp.PrivateOptimiser(
+        optax.sgd,
+        learning_rate=rate * _problem().reduced().stability_limit(),
+        clip_norm=clip_norm,
+        noise_multiplier=0.5,
+        num_steps=30,
+        sampler=PoissonSampler(NUM, 0.5),
+    )
+
+
+def _eigenvalues(closure, algorithm):
+    """The largest eigenvalue of the clipped gradient's derivative at each step, and as followed."""
+    recursion, moments, found = linear_recursion(algorithm, NUM), None, []
+    moments = closure.start(jnp.float32)
+    for index in range(algorithm.num_steps):
+        weights = moments.leading[0, 0], moments.others[0, 0]
+        form = closure.forces(moments.mean[0], *weights).leading
+        found.append(np.linalg.eigvalsh(np.asarray(form))[-1])
+        moments = closure.step(moments, recursion, recursion.at(jnp.asarray(index)))
+    return np.asarray(found), float(moments.steepest.value)
+
+
+def test_the_largest_eigenvalue_is_followed_from_step_to_step():
+    modes = kernel_modes(_problem())
+    for algorithm in (_algorithm(0.5, 0.3), _algorithm(4.0, 0.1)):
+        closure = Closure(modes, modes.slope_limits(algorithm), FEATURES)
+        exact, found = _eigenvalues(closure, algorithm)
+        assert 0.95 * exact.max() < found <= exact.max() * (1 + 1e-5)
+        # Clipping matters: without it the eigenvalue is a constant, that of the limit.
+        without = 2 * float(modes.eigenvalues[0]) / NUM
+        assert exact.max() < 0.9 * without
+
+
+@pytest.mark.slow
+def test_rates_beyond_the_limit_without_clipping_are_predicted_if_clipping_makes_them_stable():
+    problem = _problem()
+    for rate in (2.0, 5.0):
+        algorithm = _algorithm(rate, 0.05)
+        predicted = jaxdp.predict(problem, algorithm, records=1)
+        assert predicted.status == jaxdp.Status.OK
+        runs = jaxdp.simulate(problem, algorithm, num_runs=400, key=jr.key(0), records=1)
+        simulated = np.asarray(runs.final_risk, float)
+        bias = 0.02 * simulated.mean()
+        wrong = [1.5 * float(predicted.final_risk)]
+        assert_mean_close(simulated, predicted.final_risk, sigmas=3, bias=bias, rejects=wrong)
+    with pytest.warns(UserWarning, match="multiplies deviations along the top mode"):
+        assert jaxdp.predict(problem, _algorithm(2.0, 5.0)).status == jaxdp.Status.UNSTABLE
