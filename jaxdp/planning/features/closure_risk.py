@@ -95,19 +95,10 @@ class AbstractClosureRisk(eqx.Module):
         clip_norm: Float[Array, ""],
         draw: Draw,
         num_steps: Int[Array, ""],
-    ) -> tuple[Closure, Moments, int]:
-        """The moments after the last step, and the index of the released numbers."""
-
-    @abc.abstractmethod
-    def is_stable(
-        self,
-        rate: Float[Array, ""],
-        clip_norm: Float[Array, ""],
-        draw: Draw,
-        num_steps: Int[Array, ""],
-        moments: Moments,
-    ) -> Bool[Array, ""]:
-        """Whether the prediction with these last moments is within the limits of stability."""
+    ) -> tuple[Closure, Moments, int, Bool[Array, ""]]:
+        """The moments after the last step, the index of the released numbers, and whether the
+        prediction is within the limits of stability.
+        """
 
     def point(self, place: Any, draw: Draw, num_steps: Any) -> Point:
         """The predicted risk at logarithms of learning rate and clip norm."""
@@ -138,10 +129,10 @@ class AbstractClosureRisk(eqx.Module):
 
     def _value(self, point, draw, num_steps):
         rate, clip_norm = jnp.exp(point)
-        closure, moments, output = self.final(rate, clip_norm, draw, num_steps)
+        closure, moments, output, is_stable = self.final(rate, clip_norm, draw, num_steps)
         readout = Readout(closure, output)
         risk = readout.risk(moments) if self.criterion == "loss" else readout.errors(moments)
-        return risk, self.is_stable(rate, clip_norm, draw, num_steps, moments)
+        return risk, is_stable
 
 
 class LinearRisk(AbstractClosureRisk):
@@ -186,12 +177,11 @@ class LinearRisk(AbstractClosureRisk):
         def step(index, moments):
             return closure.step(moments, recursion, recursion.at(index))
 
-        return closure, _loop(num_steps, step, start), recursion.output
-
-    def is_stable(self, rate, clip_norm, draw, num_steps, moments):
-        recursion = self.recursion(rate / _MARGIN, clip_norm, draw)
-        found = growth(self.modes, recursion, moments.steepest.value)
-        return ~found.is_unstable(moments.clipped / num_steps - _LESS_CLIPPED)
+        moments = _loop(num_steps, step, start)
+        larger = self.recursion(rate / _MARGIN, clip_norm, draw)
+        found = growth(self.modes, larger, moments.steepest.value)
+        is_unstable = found.is_unstable(moments.clipped / num_steps - _LESS_CLIPPED)
+        return closure, moments, recursion.output, ~is_unstable
 
 
 class AdamRisk(AbstractClosureRisk):
@@ -213,10 +203,7 @@ class AdamRisk(AbstractClosureRisk):
         def step(index, state):
             return adam_step(closure, updates, state, index)
 
-        return closure, _loop(num_steps, step, start).moments, 0
-
-    def is_stable(self, rate, clip_norm, draw, num_steps, moments):
-        return jnp.array(True)
+        return closure, _loop(num_steps, step, start).moments, 0, jnp.array(True)
 
 
 def closure_risk(

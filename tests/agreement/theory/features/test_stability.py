@@ -6,6 +6,7 @@ import numpy as np
 import optax
 import pytest
 from helpers import assert_mean_close
+from jax import lax
 
 import jaxdp
 from jaxdp.privacy import PoissonSampler
@@ -39,14 +40,16 @@ def _algorithm(rate, clip_norm):
 
 def _eigenvalues(closure, algorithm):
     """The largest eigenvalue of the clipped gradient's derivative at each step, and as followed."""
-    recursion, moments, found = linear_recursion(algorithm, NUM), None, []
-    moments = closure.start(jnp.float32)
-    for index in range(algorithm.num_steps):
+    recursion = linear_recursion(algorithm, NUM)
+
+    def step(moments, index):
         weights = moments.leading[0, 0], moments.others[0, 0]
         form = closure.forces(moments.mean[0], *weights).leading
-        found.append(np.linalg.eigvalsh(np.asarray(form))[-1])
-        moments = closure.step(moments, recursion, recursion.at(jnp.asarray(index)))
-    return np.asarray(found), float(moments.steepest.value)
+        return closure.step(moments, recursion, recursion.at(index)), form
+
+    start = closure.start(jnp.float32)
+    moments, forms = lax.scan(step, start, jnp.arange(algorithm.num_steps))
+    return np.linalg.eigvalsh(np.asarray(forms))[:, -1], float(moments.steepest.value)
 
 
 def test_the_largest_eigenvalue_is_followed_from_step_to_step():
