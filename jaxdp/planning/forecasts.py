@@ -16,7 +16,7 @@ from jaxdp.core.checks import NotCoveredError, require_count, require_kind
 from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.planning.features.private_training import plan_training, predicted_as_planned
+from jaxdp.planning.features.private_training import plan_training, predicted_roughly
 from jaxdp.planning.features.training_plan import LOOKED_AT, TrainingPlan
 from jaxdp.privacy.accounting import cost_of
 from jaxdp.privacy.batches.poisson import PoissonSampler
@@ -255,7 +255,7 @@ def forecast(
     warn_of_budget(budget, num_samples, stacklevel=2)
     rows = _of_size(problem, num_samples)
 
-    def planned(budget, num_steps, sampling_rate, begun=0.0, share=_OF_PLAN):
+    def planned(budget, num_steps, sampling_rate, near=None, begun=0.0, share=_OF_PLAN):
         found = plan_training(
             rows,
             budget=budget,
@@ -265,6 +265,7 @@ def forecast(
             average=average,
             sampler=PoissonSampler,
             criterion=criterion,
+            near=near,
             told=lambda done: told(begun + share * done),
         )
         told(begun + share)
@@ -274,17 +275,14 @@ def forecast(
         plan = planned(budget, num_steps, sampling_rate)
         cell = plan.chosen.num_steps, plan.chosen.sampling_rate
         share = _OF_CURVE / len(_BUDGETS)
-        plans = [
-            plan
-            if one == 1
-            else planned(
-                ApproximateDP(one * plan.epsilon, plan.delta),
-                *cell,
-                _OF_PLAN + place * share,
-                share,
-            )
-            for place, one in enumerate(_BUDGETS)
-        ]
+        plans = {1.0: plan}
+        # Outward, each search from the settings of the last budget.
+        for place, one in enumerate(sorted(_BUDGETS, key=lambda one: abs(math.log(one)))):
+            if one not in plans:
+                budget = ApproximateDP(one * plan.epsilon, plan.delta)
+                last = plans[one * 2 if one < 1 else one / 2].chosen
+                plans[one] = planned(budget, *cell, last, _OF_PLAN + place * share, share)
+        plans = [plans[one] for one in _BUDGETS]
         curve = _curve(plans, num_samples)
         loss = accuracy = None
         if stand_in == "alike":
@@ -358,7 +356,7 @@ def _levels(
         with warnings.catch_warnings():
             # A plan at the limit of stability may be beyond it on a copy of the rows.
             warnings.simplefilter("ignore")
-            return _level(predicted_as_planned(rows, plan.algorithm))
+            return _level(predicted_roughly(rows, plan.algorithm))
 
     predicted = plan.predicted
     if predicted.final_std is None:
@@ -370,7 +368,7 @@ def _levels(
     # Test rows drawn without replacement vary too little.
     split *= math.sqrt(1 + problem.num_test / problem.num_train)
     moved = [found(other) for other in disturbed or _disturbed(problem)]
-    shift = np.sqrt(np.mean((np.asarray(moved) - mean) ** 2, axis=0))
+    shift = np.sqrt(np.mean((np.asarray(moved) - found(problem)) ** 2, axis=0))
     stds = predicted.final_std, predicted.observables.get("accuracy_std", [None])[-1]
     levels = []
     for place, found_std in enumerate(stds):
