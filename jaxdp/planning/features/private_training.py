@@ -152,8 +152,8 @@ def plan_training(
 
     if isinstance(problem, Linearised):
         # All cells share the mean kernel along the training that the start's kernel chooses.
-        _, near = planned(TangentClosure().modes(problem))
-        table, algorithm = planned(TangentClosure().modes(problem, near))
+        _, first = planned(TangentClosure().modes(problem))
+        table, algorithm = planned(TangentClosure().modes(problem, first))
     else:
         modes = (kernel_modes if is_linear else explicit_modes)(problem)
         table, algorithm = planned(modes)
