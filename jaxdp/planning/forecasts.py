@@ -17,8 +17,8 @@ from jaxdp.core.checks import NotCoveredError, require_count, require_kind
 from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.planning.features.private_training import plan_training, predicted_as_planned
-from jaxdp.planning.features.training_plan import LIMITED, LOOKED_AT, TrainingPlan
+from jaxdp.planning.features.private_training import plan_training, predicted_roughly
+from jaxdp.planning.features.training_plan import LIMITED, LOOKED_AT, Cell, TrainingPlan
 from jaxdp.privacy.accounting import cost_of
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of, warn_of_budget
@@ -40,7 +40,8 @@ _RUNS, _TIMES = 4, 4
 # freedom of four splits; of a new run beside the mean of 16 runs, whose spread is estimated.
 _NORMAL, _OF_SPLITS, _OF_RUNS = 1.645, 2.353, 1.807
 _MOST_CARRIED = 0.95  # largest share of a column in the mean square of features without a warning
-_BUDGETS, _SIZES = (0.25, 0.5, 2.0, 4.0), (0.5, 2.0)  # curve, over the forecast's
+_BUDGETS, _SIZES = (0.5, 0.25, 2.0, 4.0), (0.5, 2.0)  # curve, over the forecast's
+_NEAR = 2.01  # largest ratio of two epsilons for a search that starts from the other's settings
 _OF_PLAN, _OF_CURVE = 0.4, 0.35  # shares of the plan and of the curve in the progress bar
 _UNLIKE = (
     "the caller marks the stand-ins as unlike the private rows: settings transfer from them, "
@@ -298,7 +299,7 @@ def forecast(
     _warn_of_rows(problem, stacklevel=3)
     rows = _of_size(problem, num_samples)
 
-    def planned(budget, num_steps, sampling_rate, begun=0.0, share=_OF_PLAN):
+    def planned(budget, num_steps, sampling_rate, near=None, begun=0.0, share=_OF_PLAN):
         found = plan_training(
             rows,
             budget=budget,
@@ -308,6 +309,7 @@ def forecast(
             average=average,
             sampler=PoissonSampler,
             criterion=criterion,
+            near=near,
             told=lambda done: told(begun + share * done),
         )
         told(begun + share)
@@ -324,10 +326,11 @@ def forecast(
         if is_one:
             others = [ApproximateDP(one * plan.epsilon, plan.delta) for one in _BUDGETS]
         share = _OF_CURVE / max(len(others), 1)
-        plans = [
-            planned(one, *cell, _OF_PLAN + place * share, share) for place, one in enumerate(others)
-        ]
-        curve = _curve(plan, plans, num_samples)
+        plans = [plan]
+        for place, one in enumerate(others):
+            near = _nearest(plans, one)
+            plans.append(planned(one, *cell, near, _OF_PLAN + place * share, share))
+        curve = _curve(plans, num_samples)
         loss = accuracy = None
         if stand_in == "alike":
             loss, accuracy = _levels(problem, plan, num_samples, disturbed)
@@ -398,11 +401,17 @@ def _of_size(problem: _Rows, num_samples: int) -> _Rows:
     return _with_rows(problem, inputs[taken], labels[taken], *test)
 
 
-def _curve(
-    plan: TrainingPlan, others: list[TrainingPlan], num_samples: int
-) -> tuple[CurvePoint, ...]:
+def _nearest(plans: list[TrainingPlan], budget: AbstractBudget) -> Cell | None:
+    """The settings of the plan whose epsilon is nearest to a budget's; None if none is near."""
+    if not isinstance(budget, ApproximateDP):
+        return None
+    ratios = [math.exp(abs(math.log(one.epsilon / budget.epsilon))) for one in plans]
+    return plans[int(np.argmin(ratios))].chosen if min(ratios) < _NEAR else None
+
+
+def _curve(plans: list[TrainingPlan], num_samples: int) -> tuple[CurvePoint, ...]:
     """Predictions for each budget, in rising order, and for other sizes at the first one."""
-    plans = sorted([plan, *others], key=lambda one: one.epsilon)
+    plan, plans = plans[0], sorted(plans, key=lambda one: one.epsilon)
     levels = [_level(one.predicted) for one in plans]
     found: list[tuple[Any, ...]] = [
         (one.epsilon, num_samples, level, one.chosen.learning_rate, one.chosen.clip_norm)
@@ -443,7 +452,7 @@ def _levels(
         with warnings.catch_warnings():
             # A plan at the limit of stability may be beyond it on a copy of the rows.
             warnings.simplefilter("ignore")
-            return _level(predicted_as_planned(_of_size(other, num_samples), plan.algorithm))
+            return _level(predicted_roughly(_of_size(other, num_samples), plan.algorithm))
 
     if isinstance(problem, Linearised):
         all_runs = np.concatenate([runs(problem, part) for part in range(_TIMES)], axis=1)
@@ -454,7 +463,7 @@ def _levels(
         if predicted.final_std is None:
             # Plans of several outputs leave out the spread, which costs as much as all steps.
             predicted = predict(_of_size(problem, num_samples), plan.algorithm, records=1)
-        start = mean = _level(predicted)
+        start, mean = found(problem), _level(predicted)
         stds = predicted.final_std, predicted.observables.get("accuracy_std", [None])[-1]
         std = np.asarray(stds, np.float64)
         own, noise = _NORMAL * np.nan_to_num(std), 0.0

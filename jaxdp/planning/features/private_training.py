@@ -64,7 +64,12 @@ from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.theory.dispatch import predict
 from jaxdp.theory.features.gaussian_closure import ClosureReading, GaussianClosure
 from jaxdp.theory.features.mean_path import MeanPath
-from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
+from jaxdp.theory.features.modes import (
+    KernelModes,
+    explicit_modes,
+    kernel_modes,
+    with_shared_nodes,
+)
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
 
 _DIGITS = 4
@@ -97,9 +102,14 @@ def plan_training(
     sampler: Any,
     criterion: Any,
     noise: Any = INDEPENDENT,
+    near: Cell | None = None,
     told: Callable[[float], None],
 ) -> TrainingPlan:
-    """The plan for fixed rows, as `jaxdp.plan` asks; calls `told` with the share done."""
+    """The plan for fixed rows, as `jaxdp.plan` asks; calls `told` with the share done.
+
+    If `near` is given, the best cell of a plan for a similar budget, the search of the only cell
+    starts from its settings, and the prediction has one record.
+    """
     _require_criterion(problem, criterion)
     _require_noise(problem, noise, sampler)
     cells = _drafts(problem, num_steps, sampling_rate, optimiser, average, sampler)
@@ -129,7 +139,8 @@ def plan_training(
         parts = list(algorithms.values())
         risks = closure_risk(modes, parts, is_linear=is_linear, criterion=criterion)
         last_rows = FINE_ROWS if noise == _CORRELATED else MOST_ROWS
-        table = _table(dict(zip(cells, risks, strict=True)), algorithms, advance, last_rows)
+        given = dict(zip(cells, risks, strict=True)), algorithms, advance, last_rows
+        table = _table(*given, near)
         best = best_cell(table)
         if not math.isfinite(best.risk):
             raise RuntimeError(
@@ -141,8 +152,8 @@ def plan_training(
 
     if isinstance(problem, Linearised):
         # All cells share the mean kernel along the training that the start's kernel chooses.
-        _, near = planned(MeanPath().modes(problem))
-        table, algorithm = planned(MeanPath().modes(problem, near))
+        _, first = planned(MeanPath().modes(problem))
+        table, algorithm = planned(MeanPath().modes(problem, first))
     else:
         modes = (kernel_modes if is_linear else explicit_modes)(problem)
         table, algorithm = planned(modes)
@@ -151,7 +162,7 @@ def plan_training(
             table += tuple(others)
             floor = risk_without_privacy(modes, criterion)
             algorithm = others.get(best_cell(table, floor), algorithm)
-    predicted = predicted_as_planned(problem, algorithm)
+    predicted = predicted_as_planned(problem, algorithm, _FEW_RECORDS if near is None else 1)
     epsilon, delta = (float(number) for number in budget.stated)
     if not isinstance(budget, ApproximateDP):
         epsilon = float(cost_of(algorithm.release(), delta).epsilon)
@@ -212,14 +223,30 @@ def _correlated(
 
 
 def predicted_as_planned(
-    problem: AbstractFeatureProblem | Linearised, algorithm: PrivateOptimiser
+    problem: AbstractFeatureProblem | Linearised,
+    algorithm: PrivateOptimiser,
+    records: int = _FEW_RECORDS,
 ) -> Trajectory:
     """The prediction in a plan; with several outputs few records and no spread over runs."""
     # A record of a softmax loss costs as much as several steps, the spread as much as all steps.
-    few: dict[str, Any] = {} if problem.loss.num_outputs is None else {"records": _FEW_RECORDS}
+    few: dict[str, Any] = {} if problem.loss.num_outputs is None else {"records": records}
     if few and not isinstance(problem, Linearised):
         few["theory"] = ModewiseClosure(spread_draws=None)
     return predict(problem, algorithm, **few)
+
+
+def predicted_roughly(
+    problem: AbstractFeatureProblem | Linearised, algorithm: PrivateOptimiser
+) -> Trajectory:
+    """A prediction for comparing tables of rows: several outputs are taken to be independent.
+
+    Its errors are nearly the same for similar tables, so that they cancel in differences.
+    """
+    if problem.loss.num_outputs is None or isinstance(problem, Linearised):
+        return predicted_as_planned(problem, algorithm)
+    rough = problem.replace(loss=with_shared_nodes(problem.loss, problem.num_train))
+    theory = GaussianClosure(rank=0, spread_rank=None)
+    return predict(rough, algorithm, theory=theory, records=1)
 
 
 def _table(
@@ -227,9 +254,17 @@ def _table(
     algorithms: dict[tuple[int, float], PrivateOptimiser],
     advance: Callable[[int], None],
     last_rows: int,
+    near_by: Cell | None = None,
 ) -> tuple[Cell, ...]:
-    """Every cell with the best learning rate and clip norm found."""
+    """Every cell with the best learning rate and clip norm found; if given, near this point."""
     found: dict[tuple[int, float], _Found] = {}
+    if near_by is not None:
+        ((place, risk),) = risks.items()
+        logs = math.log(near_by.learning_rate), math.log(near_by.clip_norm)
+        start = Point(*logs, near_by.risk, True)
+        found = _searched(risk, algorithms[place], start, last_rows)
+        advance(place[0])
+        return (_cell(algorithms[place], place[1], found, is_polished=True),)
     # The best point for few steps, found cheaply, is a start for a few times as many.
     for length, rate in sorted(risks):
         earlier = [

@@ -58,11 +58,7 @@ class KernelModes(eqx.Module):
 
     def with_shared_nodes(self) -> Self:
         """The modes with the softmax's quadrature nodes divided among many rows."""
-        per_row = 2 * math.ceil(_ROW_NODES / (2 * self.num_train))
-        if not self.outputs or per_row > _MOST_NODES:
-            return self
-        loss = dataclasses.replace(self.loss, nodes_per_row=per_row)
-        return dataclasses.replace(self, loss=loss)
+        return dataclasses.replace(self, loss=with_shared_nodes(self.loss, self.num_train))
 
     def train_predictions(self, mean: Float[Array, " modes *outputs"]) -> Array:
         moved = product(self.factor, mean)
@@ -119,6 +115,14 @@ class KernelModes(eqx.Module):
         """Test error of the mean predictor."""
         labels = lax.broadcast_to_rank(self.test_labels, mean.ndim)
         return jnp.mean(self.loss.value(product(mean, self.test_factor.T), labels), axis=-1)
+
+
+def with_shared_nodes(loss: AbstractLoss, num_rows: int) -> AbstractLoss:
+    """The loss; if softmax, with its quadrature nodes divided among so many rows, if many."""
+    per_row = 2 * math.ceil(_ROW_NODES / (2 * num_rows))
+    if loss.num_outputs is None or per_row > _MOST_NODES:
+        return loss
+    return dataclasses.replace(loss, nodes_per_row=per_row)
 
 
 def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
