@@ -50,7 +50,8 @@ from jaxdp.theory.features.weight_law import WeightLaw, read_weights, weight_law
 # Number of rows, those that move the weights furthest to first order, among which the worst record
 # is searched, and from which n only the first. In five settings with n = 150 and in two with more
 # rows the first was the worst of all; at n = 1,000 the first order was within 0.001 of its area.
-_CANDIDATES, _MANY_ROWS = 4, 1000
+# From that n the first order is computed for the rows that are first in its rough form.
+_CANDIDATES, _MANY_ROWS, _ROUGHLY_FIRST = 4, 1000, 128
 
 
 class PredictedMembership(AbstractExplained, eqx.Module):
@@ -159,18 +160,26 @@ def predicted_membership(
     if not float(run.noise_multiplier) > 0:
         raise ValueError("expected an algorithm with noise, got none: its weights tell everything")
     release = _in_or_out(algorithm.release())
-    with_all = weight_law(reading, with_responses=isinstance(record, str))
-    if with_all.responses is None:
-        records = [int(record)]
+    if isinstance(record, str):
+        has_many, rows = problem.num_train >= _MANY_ROWS, np.arange(problem.num_train)
+        if has_many:
+            rough = weight_law(reading, responses_of=rows, are_rough=True)
+            rows = _most_exposed(rough, _ROUGHLY_FIRST)
+        with_all = weight_law(reading, responses_of=rows)
+        records = rows[_most_exposed(with_all, 1 if has_many else _CANDIDATES)].tolist()
     else:
-        exposed = with_all.lengths(with_all.responses)
-        count = _CANDIDATES if problem.num_train < _MANY_ROWS else 1
-        records = np.argsort(-exposed)[:count].tolist()
+        with_all, records = weight_law(reading), [int(record)]
     found = [
         PredictedMembership(place, *_separated(weight_law(reading, place), with_all), release)
         for place in records
     ]
     return max(found, key=lambda each: each.auc)
+
+
+def _most_exposed(law: WeightLaw, count: int) -> np.ndarray:
+    """Places of the rows that move the weights furthest, in units of their spread over runs."""
+    assert law.responses is not None
+    return np.argsort(-law.lengths(law.responses))[:count]
 
 
 def predicted_loss_threshold_auc(

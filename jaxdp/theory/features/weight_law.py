@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.lax import Precision
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from jaxdp.core.arrays import float_dtype, in_types_of
 from jaxdp.core.checks import NotCoveredError
@@ -42,8 +42,8 @@ class WeightLaw(NamedTuple):
     means: tuple[Float[Any, "blocks size"], ...]  # one stack of means per size
     covariances: tuple[Float[Any, "blocks size size"], ...]
     unseen: Float[Any, ""]  # variance of a coordinate that training never sees
-    # First-order displacement of the mean by each training row; None unless requested.
-    responses: Float[Any, "train modes outputs"] | None
+    # First-order displacement of the mean by each row that was asked for, or None.
+    responses: Float[Any, "rows modes outputs"] | None
 
     def in_blocks(self, weights: Float[Any, "many modes outputs"]) -> list[np.ndarray]:
         """Vectors of weights, cut into the blocks: (many, blocks, size) for each size."""
@@ -99,15 +99,24 @@ def read_weights(problem: Any, algorithm: Any) -> WeightReading:
 
 
 def weight_law(
-    reading: WeightReading, left_out: int = -1, *, with_responses: bool = False
+    reading: WeightReading,
+    left_out: int = -1,
+    *,
+    responses_of: Int[np.ndarray, " rows"] | None = None,
+    are_rough: bool = False,
 ) -> WeightLaw:
-    """The weights' distribution on the host without row `left_out` (-1: with all rows)."""
-    found = _weight_law(reading, jnp.asarray(left_out), with_responses)
+    """The weights' distribution on the host without row `left_out` (-1: with all rows).
+
+    It comes with the responses to rows whose indices are given. In rough ones each mode of several
+    outputs pulls back its own displacement alone.
+    """
+    rows = None if responses_of is None else jnp.asarray(responses_of)
+    found = _weight_law(reading, jnp.asarray(left_out), rows, are_rough)
     return WeightLaw(*jax.tree.map(lambda part: np.asarray(part, np.float64), found))
 
 
 @eqx.filter_jit
-def _weight_law(reading: WeightReading, left_out, with_responses: bool):
+def _weight_law(reading: WeightReading, left_out, rows, are_rough: bool):
     modes, updates = reading.modes, reading.updates
     dtype = float_dtype(modes, updates, reading.limits)
     limits = reading.limits.astype(dtype)
@@ -126,18 +135,21 @@ def _weight_law(reading: WeightReading, left_out, with_responses: bool):
             after = modewise_step(modes, limits, updates, update, moments)
         else:
             after = closure.step(moments, updates, update)
-        if with_responses:
+        if rows is not None:
             if modes.outputs:
-                slopes, pushed = _pushed_by_mode(modes, limits, moments, responses[0])
+                given = modes, limits, moments, responses[0]
+                slopes, pushed = _pushed_by_mode(*given, are_rough)
             else:
                 slopes, pushed = _pushed(closure, moments, responses[0])
-            own = modes.factor[:, :, None] * slopes[:, None] / modes.num_train
+            own = modes.factor[rows, :, None] * slopes[rows, None] / modes.num_train
             carried = jnp.tensordot(update.transition, responses, 1, precision=Precision.HIGHEST)
             responses = carried + update.gradient[:, None, None, None] * (pushed + own)[None]
         return in_types_of((after, responses), state)
 
-    shape = modes.factor.shape + (modes.outputs or (1,))
-    responses = jnp.zeros((updates.size, *shape), dtype) if with_responses else None
+    responses = None
+    if rows is not None:
+        shape = len(rows), modes.factor.shape[1], *(modes.outputs or (1,))
+        responses = jnp.zeros((updates.size, *shape), dtype)
     moments, responses = lax.fori_loop(0, reading.num_steps, step, (start, responses))
     place = updates.output
     mean, unseen = moments.mean[place], moments.unseen[place, place]
@@ -161,13 +173,17 @@ def _pushed(closure: Closure, moments: Moments, responses):
     return slopes[:, None], jnp.concatenate(pushed, axis=1)[..., None]
 
 
-def _pushed_by_mode(modes: KernelModes, limits, moments: ModeMoments, responses):
+def _pushed_by_mode(modes: KernelModes, limits, moments: ModeMoments, responses, are_rough: bool):
     """`_pushed` for a loss of several outputs."""
     mean, covariance = moments.mean[0], moments.covariance[0, 0]
     spread = of_rows(modes.factor, covariance)
     predictions = product(modes.factor, mean)
     loss: Any = modes.loss
     slopes = loss.clipped_slope_correlated(predictions, spread, modes.train_labels, limits)
+    if are_rough:
+        derivative = of_rows(modes.factor.T, slopes.derivative) / modes.num_train
+        pushed = jnp.einsum("jkl,ijl->ijk", derivative, responses, precision=Precision.HIGHEST)
+        return slopes.mean, pushed
     # The whole derivative, with correlated means, multiplied in the cheapest order.
     factors = modes.factor, slopes.derivative, modes.factor, responses
     order: Any = {"optimize": "optimal", "precision": Precision.HIGHEST}

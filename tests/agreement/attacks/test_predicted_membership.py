@@ -118,7 +118,7 @@ def test_the_worst_record_is_that_of_two_closures_for_every_record():
 
 def test_first_order_response_is_the_difference_of_two_closures():
     reading = read_weights(*_case("softmax"))
-    law = weight_law(reading, with_responses=True)
+    law = weight_law(reading, responses_of=np.arange(NUM))
     found = law.in_blocks(law.responses)
     for record in (0, 7):
         without = weight_law(reading, record)
