@@ -205,14 +205,15 @@ class _Path:
         given = self.problem, self.recursion
         for stop in np.unique([*cuts, *at_record]).tolist():
             if stop:
-                state = _State(self.numbers, self.moments)
-                state = _advance(*given, self.modes, self.clip_norm, rank, state, at, stop)
+                state, span = _State(self.numbers, self.moments), jnp.asarray([at, stop])
+                state = _advance(*given, self.modes, self.clip_norm, rank, state, span)
                 self.numbers, self.moments = state.numbers, state.moments
             if stop in cuts:
                 self._take_kernel(rank)
             if stop in at_record:
                 mean = self.mean(self.recursion.output)
-                found[stop] = _read(*given, self.modes, rank, mean, self.moments, stop)
+                count = jnp.asarray(stop)
+                found[stop] = _read(*given, self.modes, rank, mean, self.moments, count)
             at = stop
         return jax.tree.map(
             lambda *each: jnp.stack(each), *(found[at] for at in at_record.tolist())
@@ -243,13 +244,13 @@ class _Path:
 
 
 @eqx.filter_jit
-def _advance(problem, recursion, modes, clip_norm, rank: int, state: _State, first, end) -> _State:
-    """The law after the steps from `first` to `end`."""
+def _advance(problem, recursion, modes, clip_norm, rank: int, state: _State, span) -> _State:
+    """The law after the steps from the first number of `span` to the second."""
 
     def step(index, state):
         return in_types_of(_step(problem, recursion, modes, clip_norm, rank, state, index), state)
 
-    return lax.fori_loop(first, end, step, state)
+    return lax.fori_loop(span[0], span[1], step, state)
 
 
 def _step(problem, recursion, modes, clip_norm, rank: int, state: _State, index) -> _State:
