@@ -35,9 +35,10 @@ from experiments.harness.marks import legend
 from jaxdp.planning.features.closure_risk import Draw, closure_risk
 
 FOLDERS = {"data": "folder with the folders mnist (IDX files), cifar10 and uci (kin8nm.txt)"}
-_SEGMENTS, _NONE = (1, 4), "–"
+_SEGMENTS = 1, 4
 KINDS = STUDY, NEW, EDGE
 _LOSS, _ACCURACY, _ERRORS, _CELLS = 0.03, 0.006, 3, 0.9
+_MOST_ROWS = 12_000
 _WIDEST = 1.0  # larger relative errors are drawn as arrows
 _TICKS = -1, -0.3, -0.1, -0.03, 0, 0.03, 0.1, 0.3, 1
 _TITLES = {STUDY: "cells of the study", NEW: "new cells", EDGE: "at the edge, not counted"}
@@ -91,11 +92,15 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     return harness.in_units(found, seconds="s")
 
 
+def is_cheap(cell: Cell) -> bool:
+    """Whether a run sees so few rows that the linear network, which is slower, is simulated."""
+    return cell.sampling_rate * cell.num_train * cell.num_steps <= _MOST_ROWS
+
+
 def in_cell(config: Config, cell: Cell, data: pathlib.Path | None) -> dict:
     """The results of a cell's private runs, and its predictions."""
     problem, algorithm = problem_of(cell, data, config.num_test), algorithm_of(cell, config.delta)
     key, half = jr.key(cell.seed), config.num_runs // 2
-    linear, point = jaxdp.simulation.LinearisedNetwork(), (cell.rate, cell.clip_norm)
     simulated, told, given, seconds = [], [], [], []
     with warnings.catch_warnings(record=True) as kept:
         warnings.simplefilter("always")
@@ -112,15 +117,18 @@ def in_cell(config: Config, cell: Cell, data: pathlib.Path | None) -> dict:
                 seconds.append(time.perf_counter() - begun)
             told.append(end)
             given.append(len(kept) > 0)
-        runs = {"key": key, "num_runs": config.num_linear, "simulator": linear}
-        linear_end = _end(jaxdp.simulate(problem, algorithm, records=1, **runs))
+        runs, linear_loss = {"key": key, "num_runs": config.num_linear}, np.nan
+        if is_cheap(cell):
+            linear = jaxdp.simulation.LinearisedNetwork()
+            ends = jaxdp.simulate(problem, algorithm, simulator=linear, records=1, **runs)
+            linear_loss = _end(ends)["loss"]
         (risk,) = closure_risk(jaxdp.MeanPath().modes(problem), [algorithm], is_linear=True)
-        numbers = jnp.log(jnp.array(point)), Draw.of(algorithm), jnp.asarray(cell.num_steps)
-        start, _ = risk.value(*numbers)
+        point = jnp.log(jnp.array([cell.rate, cell.clip_norm]))
+        start, _ = risk.value(point, Draw.of(algorithm), jnp.asarray(cell.num_steps))
     found = {name: np.concatenate([one[name] for one in simulated]) for name in told[0]}
     found |= {f"told_{name}": [one[name].item() for one in told] for name in told[0]}
     return found | {
-        "linear_loss": linear_end["loss"],
+        "linear_loss": linear_loss,
         "start_loss": float(start),
         "warned": given,
         "seconds": seconds,
@@ -231,9 +239,10 @@ def summary(dataset: xarray.Dataset) -> str:
         moved = float(np.sqrt((at.movement**2).mean()))
         row = [cell.name, cell.kind, f"{cell.num_train}, {cell.sampling_rate:g}, {cell.num_steps}"]
         row += [f"{cell.epsilon:g}", f"{cell.rate:g}", f"{moved:.2f}"]
-        row += [_mean(at.loss), _mean(at.accuracy)]
-        row += [f"{float(one[place]):+.1%} ± {float(its[place]):.1%}" for one, its in gaps.values()]
-        row += [_NONE if np.isnan(one) else f"{one:+.4f}" for one in right]
+        for runs in (at.loss, at.accuracy):
+            row.append(_told(runs.mean(), harness.standard_error(runs, "run"), ".4f"))
+        row += [_told(one[place], its[place], "+.1%") for one, its in gaps.values()]
+        row += [_told(one, None, "+.4f") for one in right]
         rows.append([*row, "yes" if at.warned.values[-1] else "no"])
     head = ["cell", "kind", "n, q, T", "ε", "rate", "movement", "loss", "accuracy"]
     head += [f"loss: {name}" for name in gaps]
@@ -241,10 +250,13 @@ def summary(dataset: xarray.Dataset) -> str:
     return f"{_setting(dataset)}\n\n{harness.table(head, rows)}"
 
 
-def _mean(runs: xarray.DataArray) -> str:
-    if runs.isnull().any():
-        return _NONE
-    return f"{float(runs.mean()):.4f} ± {float(harness.standard_error(runs, 'run')):.4f}"
+def _told(value, error, form: str) -> str:
+    """A number with its standard error, if it has one; a dash if there is no number."""
+    if np.isnan(value):
+        return "–"
+    return f"{float(value):{form}}" + (
+        "" if error is None else f" ± {float(error):{form.lstrip('+')}}"
+    )
 
 
 def _setting(dataset: xarray.Dataset) -> str:
@@ -259,7 +271,8 @@ def _setting(dataset: xarray.Dataset) -> str:
         "animals; above and below the median of kin8nm), softmax losses ten digits. Cells of the "
         "study were proposed by an independent one; new cells were fixed before any result; cells "
         f"at the edge do not count in the verdict. Simulated: {runs} runs, and {linear} of the "
-        "network that is linear in its weights, with one standard error. Batches are Poisson, "
+        "network that is linear in its weights, if a run sees at most "
+        f"{_MOST_ROWS:,} rows, with one standard error. Batches are Poisson, "
         "δ = 1e-5, C = 1 (at the edge of stability 20). Movement is the root mean square of "
         "|w - w_0|/|w_0|. S is the number of segments of the mean path. Errors of the loss are "
         "relative; those of the accuracy are differences. The last column says whether the "
