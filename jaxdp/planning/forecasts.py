@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import optax
 from jaxtyping import Array
@@ -17,12 +18,13 @@ from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.private_training import plan_training, predicted_as_planned
-from jaxdp.planning.features.training_plan import LOOKED_AT, TrainingPlan
+from jaxdp.planning.features.training_plan import LIMITED, LOOKED_AT, TrainingPlan
 from jaxdp.privacy.accounting import cost_of
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of, warn_of_budget
 from jaxdp.problems.rows.fixed_features import FixedFeatures
 from jaxdp.problems.rows.linearised import Linearised
+from jaxdp.simulation.dispatch import simulate
 from jaxdp.theory.dispatch import predict
 
 if TYPE_CHECKING:
@@ -32,20 +34,26 @@ _Rows = FixedFeatures | Linearised
 _SPLITS, _SEED = 4, 2026  # number of new splits of the public rows, and their fixed seed
 # Reduction of contrast, added standard deviation, share of rows kept of every second class.
 _DIMMED, _NOISY, _KEPT = 0.2, 0.2, 0.5
-_WIDTH = 1.645  # standard deviations to either side of 90 % of a normal distribution
-_BUDGETS, _SIZES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 2.0)  # curve, over the forecast's
+# Runs of a network on the public rows: of each copy, and of the rows, as a multiple of these.
+_RUNS, _TIMES = 4, 4
+# Standard deviations to either side of 90 %: of a normal distribution; of Student's with the
+# freedom of four splits; of a new run beside the mean of 16 runs, whose spread is estimated.
+_NORMAL, _OF_SPLITS, _OF_RUNS = 1.645, 2.353, 1.807
+_MOST_CARRIED = 0.95  # largest share of a column in the mean square of features without a warning
+_BUDGETS, _SIZES = (0.25, 0.5, 2.0, 4.0), (0.5, 2.0)  # curve, over the forecast's
 _OF_PLAN, _OF_CURVE = 0.4, 0.35  # shares of the plan and of the curve in the progress bar
 _UNLIKE = (
     "the caller marks the stand-ins as unlike the private rows: settings transfer from them, "
     "accuracy and loss do not, so none is given"
 )
 _ALIKE = (
-    "accuracy and loss hold as far as the stand-ins are like the private rows; the interval covers "
-    "single runs and nine in ten disturbances like those that it was measured with"
+    "accuracy and loss hold as far as the stand-ins are like the private rows; by chance: single "
+    "runs and the draw of the public rows; by differences: private rows that differ from public "
+    "ones as disturbed copies do"
 )
-_OF_TANGENTS = (
-    "a network is predicted by its tangent features; in trials the loss was 2 to 15 % too high and "
-    "the accuracy up to 0.015 too low, which the interval does not include"
+_OF_NETWORKS = (
+    "the levels of a network are means of private runs on the public rows; settings and the "
+    "results for other budgets and sizes are predicted"
 )
 
 
@@ -56,6 +64,9 @@ class Level(NamedTuple):
     low: float
     high: float
     std: float | None = None  # over runs on one table, if known
+    # Half widths; the root sum of their squares is that of the interval, which is cut at 0 and 1.
+    sampling: float = 0.0  # of single runs, and of the draw of public training and test rows
+    difference: float = 0.0  # as far as results on disturbed copies differ; 0 without copies
 
 
 class CurvePoint(NamedTuple):
@@ -65,6 +76,8 @@ class CurvePoint(NamedTuple):
     num_samples: int
     loss: float
     accuracy: float | None
+    learning_rate: float | None = None  # None, as the clip norm, for other sizes
+    clip_norm: float | None = None
 
 
 class Forecast(AbstractExplained, eqx.Module):
@@ -77,7 +90,7 @@ class Forecast(AbstractExplained, eqx.Module):
         loss, accuracy: expected levels; None for unlike stand-ins, and no accuracy for losses
             without classes.
         curve: predictions for other budgets, each with its own learning rate and clip norm, and for
-            other sizes, interpolated between budgets of equal noise.
+            other sizes, interpolated between budgets of equal noise as far as these reach.
         leak: success of the best membership test by someone who knows all other records, for the
             record found most easily; None if `predicted_membership` does not cover the optimiser.
 
@@ -134,6 +147,7 @@ class Forecast(AbstractExplained, eqx.Module):
                 "learning_rate": chosen.learning_rate,
                 "clip_norm": chosen.clip_norm,
                 "noise_multiplier": float(chosen.noise_multiplier),
+                "is_at_limit": chosen.is_at_limit,
             },
             "curve": [one._asdict() for one in self.curve],
             "leak": None if self.leak is None else {"auc": self.leak.auc, "bound": self.leak.bound},
@@ -142,7 +156,7 @@ class Forecast(AbstractExplained, eqx.Module):
     def _explanation(self):
         plan, chosen = self.plan, self.plan.chosen
         levels = [
-            Row(name, f"{level.mean:.4g}", f"nine runs in ten: {level.low:.4g} to {level.high:.4g}")
+            Row(name, f"{level.mean:.4g}", _interval_in_words(level))
             for name, level in (("accuracy", self.accuracy), ("loss", self.loss))
             if level is not None
         ]
@@ -164,7 +178,11 @@ class Forecast(AbstractExplained, eqx.Module):
             Row(
                 f"epsilon {one.epsilon:g}, n = {one.num_samples}",
                 f"loss {one.loss:.4g}",
-                "" if one.accuracy is None else f"accuracy {one.accuracy:.4g}",
+                ", ".join(
+                    f"{name.replace('_', ' ')} {getattr(one, name):.4g}"
+                    for name in ("accuracy", "learning_rate", "clip_norm")
+                    if getattr(one, name) is not None
+                ),
             )
             for one in self.curve
         ]
@@ -175,7 +193,8 @@ class Forecast(AbstractExplained, eqx.Module):
             (
                 cost_of(plan.algorithm.release(), plan.delta).in_words,
                 _ALIKE if self.stand_in == "alike" else _UNLIKE,
-                *((_OF_TANGENTS,) * ("movement" in plan.predicted.observables)),
+                *((_OF_NETWORKS,) * ("movement" in plan.predicted.observables)),
+                *((f"learning rate: {LIMITED}",) * chosen.is_at_limit),
                 f"twice the rows would have as little noise as epsilon {self.rows_worth:.2g} "
                 f"instead of {plan.epsilon:g}",
                 plan.line,
@@ -187,10 +206,10 @@ def forecast(
     problem: _Rows,
     *,
     num_samples: int,
-    epsilon: float | AbstractBudget,
+    epsilon: float | AbstractBudget | Sequence[float | AbstractBudget],
     delta: float | None = None,
     stand_in: Literal["alike", "unlike"] = "alike",
-    disturbed: Sequence[_Rows] = (),
+    disturbed: Sequence[_Rows] | None = None,
     num_steps: int | tuple[int, ...] = (25, 100, 400),
     sampling_rate: float | tuple[float, ...] = (0.05, 0.2, 1.0),
     optimiser: Any = optax.sgd,
@@ -201,19 +220,31 @@ def forecast(
     """Forecast what private training on n rows will give, from public rows in their place.
 
     The settings are those of `jaxdp.plan` on the public rows, left out or repeated until there are
-    n. Theory predicts the levels on the public test rows. The interval combines, as root sum of
-    squares, the spread of single runs, of new splits of the rows, and of disturbed rows. Measured
-    errors: docs/how_to/forecast.md.
+    n. Theory predicts the levels on the public test rows; those of a network are the means of 16
+    simulated private runs, which cost no budget.
+
+    The interval has two parts. The first covers single runs and the draw of the public rows: the
+    spread over runs (and the standard error of the mean of 16), and Student's factor 2.35 times the
+    spread over four new splits of the rows into training and test rows, for the accuracy at least
+    1.645 binomial standard errors of the m test rows, with (right + 1)/(m + 2) as the probability.
+    The spread over splits is all that tells of the loss's error from few test rows. The second part
+    is 1.645 times the root mean square change of the level on disturbed rows. Levels of networks on
+    splits and disturbed rows are means of four runs: on splits their variance is taken off, and
+    disturbed rows are compared with the rows under the same batches and noise. Measured errors:
+    docs/how_to/forecast.md.
 
     Args:
         problem: public training and test rows, as features or as a network (`Linearised`).
         num_samples: number n of private rows.
         epsilon, delta: budget; or, without delta, one such as
-            `jaxdp.privacy.MembershipAdvantage(0.1)`, and the curve is over its epsilon at 1e-6.
+            `jaxdp.privacy.MembershipAdvantage(0.1)`, and the curve is over its epsilon at 1e-6. Or
+            several epsilons or budgets in a sequence: the forecast is for the first, and the curve
+            is over all of them in place of 0.25 to 4 times epsilon.
         stand_in: "alike" if the public rows are like the private ones; "unlike" if they are only
             related, such as other classes: then no accuracy or loss is given.
-        disturbed: public rows, in the problem's shapes, that differ as the private ones might.
-            Default: dimmed and noisy features and unbalanced classes.
+        disturbed: tuple of public rows, in the problem's shapes, that differ as the private ones
+            might; `()` leaves out the second part of the interval. None (default): dimmed and noisy
+            features and unbalanced classes.
         num_steps, sampling_rate, optimiser, average, criterion, progress: see `jaxdp.plan`; batches
             are Poisson.
 
@@ -221,7 +252,9 @@ def forecast(
         A `Forecast`, which prints and which `jaxdp.plots.plot_forecast` draws.
 
     Warns:
-        UserWarning: delta is at least 1/n.
+        UserWarning: delta is at least 1/n; no public training row has one of the classes; one
+            column has more than 0.95 of the features' mean square; or a warning of `jaxdp.plan`, at
+            any budget.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind or out of range, or disturbed rows
@@ -238,21 +271,31 @@ def forecast(
         >>> found = jaxdp.forecast(public, num_samples=80, epsilon=2.0, delta=1e-5, **cell)
         >>> found.plan.chosen.num_steps, len(found.over_epsilon)
         (8, 5)
+        >>> several = jaxdp.forecast(public, num_samples=80, epsilon=[1.0, 3.0], delta=1e-5, **cell)
+        >>> [one.epsilon for one in several.over_epsilon]
+        [1.0, 3.0]
     """
     kinds = FixedFeatures, Linearised
     require_kind("problem", problem, kinds, "public rows in FixedFeatures or Linearised")
     num_samples = require_count("num_samples", num_samples)
     if stand_in not in ("alike", "unlike"):
         raise ValueError(f'expected stand_in to be "alike" or "unlike", got {stand_in!r}')
-    for other in disturbed:
+    wanted = f"a tuple of problems {type(problem).__name__}, () for none of them, or None"
+    require_kind("disturbed", disturbed, (list, tuple, type(None)), wanted)
+    for other in disturbed or ():
         require_kind("disturbed", other, type(problem), f"{type(problem).__name__}, as the problem")
         if _shapes(other) != _shapes(problem) or other.loss != problem.loss:
             raise ValueError(
                 f"expected disturbed rows of the shapes {_shapes(problem)} and the loss of the "
                 f"problem, got {_shapes(other)}"
             )
-    budget = budget_of(epsilon, delta)
-    warn_of_budget(budget, num_samples, stacklevel=2)
+    asked: Any = epsilon
+    is_one = not isinstance(asked, (list, tuple)) and np.ndim(asked) != 1
+    budgets = [budget_of(one, delta) for one in ([asked] if is_one else asked)]
+    if not budgets:
+        raise ValueError("expected at least one epsilon, got none")
+    warn_of_budget(budgets[0], num_samples, stacklevel=2)
+    _warn_of_rows(problem, stacklevel=3)
     rows = _of_size(problem, num_samples)
 
     def planned(budget, num_steps, sampling_rate, begun=0.0, share=_OF_PLAN):
@@ -270,22 +313,21 @@ def forecast(
         told(begun + share)
         return found
 
-    with listening_where_seen(progress, "forecast") as told:
-        plan = planned(budget, num_steps, sampling_rate)
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        listening_where_seen(progress, "forecast") as told,
+    ):
+        warnings.simplefilter("always")
+        plan = planned(budgets[0], num_steps, sampling_rate)
         cell = plan.chosen.num_steps, plan.chosen.sampling_rate
-        share = _OF_CURVE / len(_BUDGETS)
+        others = budgets[1:]
+        if is_one:
+            others = [ApproximateDP(one * plan.epsilon, plan.delta) for one in _BUDGETS]
+        share = _OF_CURVE / max(len(others), 1)
         plans = [
-            plan
-            if one == 1
-            else planned(
-                ApproximateDP(one * plan.epsilon, plan.delta),
-                *cell,
-                _OF_PLAN + place * share,
-                share,
-            )
-            for place, one in enumerate(_BUDGETS)
+            planned(one, *cell, _OF_PLAN + place * share, share) for place, one in enumerate(others)
         ]
-        curve = _curve(plans, num_samples)
+        curve = _curve(plan, plans, num_samples)
         loss = accuracy = None
         if stand_in == "alike":
             loss, accuracy = _levels(problem, plan, num_samples, disturbed)
@@ -298,7 +340,38 @@ def forecast(
         except NotCoveredError:
             leak = None
         told(1.0)
+    # Plans repeat a warning, with other numbers after its first colon.
+    for one in {str(one.message).partition(":")[0]: one for one in reversed(caught)}.values():
+        warnings.warn(one.message, stacklevel=2)
     return Forecast(plan, num_samples, stand_in, loss, accuracy, curve, leak)
+
+
+def _interval_in_words(level: Level) -> str:
+    parts = f"±{level.sampling:.2g} by chance"
+    if level.difference:
+        parts += f", ±{level.difference:.2g} by differences"
+    return f"nine runs in ten: {level.low:.4g} to {level.high:.4g} ({parts})"
+
+
+def _warn_of_rows(problem: _Rows, *, stacklevel: int) -> None:
+    """Warn of a class without training rows, and of a column that carries nearly all features."""
+    classes = problem.loss.class_labels or ()
+    missing = [f"{one:g}" for one in classes if not np.any(np.asarray(problem.train_labels) == one)]
+    if missing:
+        warnings.warn(
+            f"expected public training rows of every class, got none of class {missing[0]} (of "
+            f"{len(missing)} such classes): the forecast says nothing about it",
+            stacklevel=stacklevel,
+        )
+    if isinstance(problem, FixedFeatures) and problem.num_features > 1:
+        squares = np.mean(np.asarray(problem.train_inputs, np.float64) ** 2, axis=0)
+        place = int(np.argmax(squares))
+        if (share := squares[place] / max(squares.sum(), 1e-300)) > _MOST_CARRIED:
+            warnings.warn(
+                f"column {place} (from 0) has {share:.1%} of the features' mean square and decides "
+                "alone what is clipped: scale the columns alike, by numbers from public rows",
+                stacklevel=stacklevel,
+            )
 
 
 def _rows(problem: _Rows) -> dict[str, Array]:
@@ -325,61 +398,89 @@ def _of_size(problem: _Rows, num_samples: int) -> _Rows:
     return _with_rows(problem, inputs[taken], labels[taken], *test)
 
 
-def _curve(plans: list[TrainingPlan], num_samples: int) -> tuple[CurvePoint, ...]:
-    """Predictions for each budget, in rising order, and for other sizes at the middle one."""
+def _curve(
+    plan: TrainingPlan, others: list[TrainingPlan], num_samples: int
+) -> tuple[CurvePoint, ...]:
+    """Predictions for each budget, in rising order, and for other sizes at the first one."""
+    plans = sorted([plan, *others], key=lambda one: one.epsilon)
     levels = [_level(one.predicted) for one in plans]
-    middle = plans[len(plans) // 2]
-    found = [(one.epsilon, num_samples, level) for one, level in zip(plans, levels, strict=True)]
+    found: list[tuple[Any, ...]] = [
+        (one.epsilon, num_samples, level, one.chosen.learning_rate, one.chosen.clip_norm)
+        for one, level in zip(plans, levels, strict=True)
+    ]
     logs = [-math.log(one.chosen.noise_multiplier) for one in plans]
     # A mean over f times as many rows has 1/f of the noise, as with a larger budget: interpolated.
     for factor in _SIZES:
-        place = math.log(factor / middle.chosen.noise_multiplier)
-        between = [float(np.interp(place, logs, values)) for values in zip(*levels, strict=True)]
-        found.append((middle.epsilon, round(factor * num_samples), between))
+        place = math.log(factor / plan.chosen.noise_multiplier)
+        if logs[0] <= place <= logs[-1]:
+            between = [np.interp(place, logs, values) for values in zip(*levels, strict=True)]
+            found.append((plan.epsilon, round(factor * num_samples), between, None, None))
     return tuple(
-        CurvePoint(epsilon, size, loss, None if math.isnan(accuracy) else accuracy)
-        for epsilon, size, (loss, accuracy) in found
+        CurvePoint(epsilon, size, float(loss), None if np.isnan(right) else float(right), *settings)
+        for epsilon, size, (loss, right), *settings in found
     )
 
 
-def _level(predicted: Trajectory) -> list[float]:
-    """Loss and accuracy of the released iterate; NaN without classes."""
-    accuracy = predicted.observables.get("accuracy", [math.nan])
-    return [float(predicted.final_risk), float(accuracy[-1])]
+def _level(found: Trajectory) -> np.ndarray:
+    """Loss and accuracy of the released iterate, or of that of each run; NaN without classes."""
+    accuracy = found.observables.get("accuracy", np.full_like(found.risk, math.nan))
+    return np.asarray([found.final_risk, accuracy[..., -1]], np.float64)
 
 
 def _levels(
-    problem: _Rows, plan: TrainingPlan, num_samples: int, disturbed: Sequence[_Rows]
+    problem: _Rows, plan: TrainingPlan, num_samples: int, disturbed: Sequence[_Rows] | None
 ) -> tuple[Level, Level | None]:
     """Loss and accuracy, each with its interval."""
 
-    def found(other: _Rows) -> list[float]:
-        rows = _of_size(other, num_samples)
+    def runs(other: _Rows, part: int = 0) -> np.ndarray:
+        rows, key = _of_size(other, num_samples), jr.fold_in(jr.key(_SEED), part)
+        runs = simulate(rows, plan.algorithm, num_runs=_RUNS, records=1, key=key)
+        return _level(runs)
+
+    def found(other: _Rows, part: int = 0) -> np.ndarray:
+        if isinstance(other, Linearised):
+            return runs(other, part).mean(axis=1)
         with warnings.catch_warnings():
             # A plan at the limit of stability may be beyond it on a copy of the rows.
             warnings.simplefilter("ignore")
-            return _level(predicted_as_planned(rows, plan.algorithm))
+            return _level(predicted_as_planned(_of_size(other, num_samples), plan.algorithm))
 
-    predicted = plan.predicted
-    if predicted.final_std is None:
-        # Plans of several outputs leave out the spread, which costs as much as all steps.
-        rows = _of_size(problem, num_samples)
-        predicted = predict(rows, plan.algorithm, records=1)
-    mean = _level(predicted)
-    split = np.std([found(other) for other in _split_anew(problem)], axis=0, ddof=1)
+    if isinstance(problem, Linearised):
+        all_runs = np.concatenate([runs(problem, part) for part in range(_TIMES)], axis=1)
+        mean, std = all_runs.mean(axis=1), all_runs.std(axis=1, ddof=1)
+        start, own, noise = all_runs[:, :_RUNS].mean(axis=1), _OF_RUNS * std, std**2 / _RUNS
+    else:
+        predicted = plan.predicted
+        if predicted.final_std is None:
+            # Plans of several outputs leave out the spread, which costs as much as all steps.
+            predicted = predict(_of_size(problem, num_samples), plan.algorithm, records=1)
+        start = mean = _level(predicted)
+        stds = predicted.final_std, predicted.observables.get("accuracy_std", [None])[-1]
+        std = np.asarray(stds, np.float64)
+        own, noise = _NORMAL * np.nan_to_num(std), 0.0
+    split = [found(other, part) for part, other in enumerate(_split_anew(problem), _TIMES)]
     # Test rows drawn without replacement vary too little.
-    split *= math.sqrt(1 + problem.num_test / problem.num_train)
-    moved = [found(other) for other in disturbed or _disturbed(problem)]
-    shift = np.sqrt(np.mean((np.asarray(moved) - mean) ** 2, axis=0))
-    stds = predicted.final_std, predicted.observables.get("accuracy_std", [None])[-1]
-    levels = []
-    for place, found_std in enumerate(stds):
-        std = None if found_std is None else float(found_std)
-        half = _WIDTH * math.hypot(std or 0.0, split[place], shift[place])
-        low, high = mean[place] - half, mean[place] + half
-        high = min(high, 1.0) if place else high
-        levels.append(Level(mean[place], max(low, 0.0), high, std))
-    return levels[0], None if math.isnan(mean[1]) else levels[1]
+    factor = 1 + problem.num_test / problem.num_train
+    split = np.sqrt(factor * np.maximum(np.var(split, axis=0, ddof=1) - noise, 0.0))
+    right = (mean[1] * problem.num_test + 1) / (problem.num_test + 2)
+    drawn = math.sqrt(right * (1 - right) / problem.num_test)
+    sampling = np.hypot(own, np.fmax(_OF_SPLITS * split, [0.0, _NORMAL * drawn]))
+    moved = [found(other) for other in (_disturbed(problem) if disturbed is None else disturbed)]
+    shifts = np.reshape(moved, (-1, 2)) - start
+    difference = _NORMAL * np.sqrt((shifts**2).sum(axis=0) / max(len(shifts), 1))
+    half, most = np.hypot(sampling, difference), (math.inf, 1.0)
+    loss, accuracy = (
+        Level(
+            float(mean[place]),
+            max(float(mean[place] - half[place]), 0.0),
+            min(float(mean[place] + half[place]), most[place]),
+            None if np.isnan(std[place]) else float(std[place]),
+            float(sampling[place]),
+            float(difference[place]),
+        )
+        for place in range(2)
+    )
+    return loss, None if math.isnan(mean[1]) else accuracy
 
 
 def _split_anew(problem: _Rows) -> Iterator[_Rows]:

@@ -26,7 +26,8 @@ def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Fi
         ax: two of matplotlib's Axes to draw into; None for a new figure.
 
     Returns:
-        The figure, with the interval as a bar at the forecast's own budget.
+        The figure, with the interval as a bar at the forecast's own budget, thick for the part of
+        single runs and the draw of the public rows.
 
     Raises:
         TypeError: the argument is not a forecast.
@@ -58,6 +59,8 @@ def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Fi
             bars = [[level.mean - level.low], [level.high - level.mean]]
             settings = {"fmt": "s", "color": VERMILLION, "markersize": 5, "capsize": 3}
             panel.errorbar([own], [level.mean], bars, label="forecast, 9 runs in 10", **settings)
+            ends = level.mean + level.sampling * np.asarray([-1, 1])
+            panel.plot([own, own], ends.clip(level.low, level.high), color=VERMILLION, linewidth=4)
         panel.set_xscale("log")
         panel.set_xticks(values, [f"{value:g}" for value in values], minor=False)
         panel.set_xticks([], minor=True)

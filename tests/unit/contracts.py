@@ -93,7 +93,7 @@ _BY_KIND: list[tuple[str, Any, str]] = [
         4,
         "batch_size block_size chunk_size dim every max_order max_steps microbatch_size "
         "num_classes num_devices num_eigenfunctions num_eigenvalues num_features "
-        "num_frequencies num_guesses num_inputs num_knots num_models num_modes num_places "
+        "num_frequencies num_guesses num_inputs num_knots num_models num_modes num_places segments "
         "num_projections num_records num_runs num_samples num_sets num_starts num_steps "
         "num_test num_train num_weights records records_per_person rows_per_person ",
     ),
@@ -482,7 +482,7 @@ _rows("CoupledODE Fluctuations LowerBound UpperBound theory.TightLowerBound theo
 _row("GaussianClosure", lambda p: {"rank": 4, "spread_rank": 4})
 _row("theory.ClippedDiffusion", lambda p: {"rank": 4})
 _row("theory.ModewiseClosure", lambda p: {"spread_draws": 4})
-_row("MeanPath", lambda p: {"num_modes": 4, "rank": 4}, kinds="kernel: -")
+_row("MeanPath", lambda p: {"segments": 2, "num_modes": 4, "rank": 4})
 _row("Iterates", lambda p: {"chunk_size": 4})
 _rows(
     "HomogenizedSDE simulation.ClippedSDE simulation.OrnsteinUhlenbeckSDE",
@@ -546,7 +546,7 @@ _row(
 _row(
     "forecast",
     lambda p: {"problem": p.fixed, "num_samples": 10_000, "delta": 1e-5},
-    kinds="num_steps sampling_rate optimiser: -",
+    kinds="epsilon num_steps sampling_rate optimiser: -",
 )
 _row("required_samples", lambda p: {"target_risk": 0.125, "rho": 1.0}, kinds="epsilon delta: -")
 _row("required_epsilon", lambda p: {"target_risk": 0.125, "num_samples": 100})

@@ -270,7 +270,9 @@ REFUSED["plan (rows)"] = lambda p: [
     ({"sampler": privacy.ShuffledEpochs, "sampling_rate": 0.4}, "batch_size that divides"),
 ]
 REFUSED["forecast"] = lambda p: [
-    ({"epsilon": [1.0, 2.0]}, _ONE),
+    ({"epsilon": [[1.0, 2.0]]}, _ONE),
+    ({"epsilon": [1.0, -1.0]}, "0 < epsilon < infinity, got -1"),
+    ({"epsilon": []}, "at least one epsilon, got none"),
     ({"delta": [1e-5]}, "expected delta to be one number"),
     # Of the private table, not of the public rows.
     ({"delta": 1e-4}, "delta = 0.0001 is at least 1/n = 0.0001"),
@@ -512,6 +514,12 @@ CALLS = {
             p.release, privacy.Release("a sum", "zero-out-one", p.gaussian_cost)
         ),
         "expected releases with one adjacency",
+    ),
+    "a membership with other rows": (
+        lambda p: attacks.predicted_membership(
+            p.fixed, p.private.replace(sampler=privacy.PoissonSampler(7, 0.5)), 0
+        ),
+        "expected 7 training rows, as many as the sampler draws from",
     ),
     "nothing to compose": (lambda p: privacy.compose(), "got none"),
     "no algorithm to compose": (

@@ -27,7 +27,7 @@ ASSUMPTIONS = (
     "the predicted loss is that of training on the planned rows; with proxy rows it is not the "
     "loss on the private rows",
 )
-_LIMITED = "*: the largest rate at which the prediction is valid; a larger one may be better"
+LIMITED = "the largest rate at which the prediction is valid; a larger one may be better"
 _COARSE = "~: searched coarsely, as it was not among the best; its risk may be percents too high"
 
 
@@ -202,7 +202,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
             f"Plan for epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}, in "
             "every row",
             *lines,
-            *([_LIMITED] if any(cell.is_at_limit for cell in self.table) else []),
+            *([f"*: {LIMITED}"] if any(cell.is_at_limit for cell in self.table) else []),
             *([] if all(cell.is_polished for cell in self.table) else [_COARSE]),
             *([f"Noise: {self.about_noise}."] if has_kinds else []),
             f"chosen (<): predicted loss {final:.5g} by the {self.predicted.label}",
@@ -232,7 +232,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         )
         budget = f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}"
         title = f"{LOOKED_AT} Plan for {budget}"
-        limited = (_LIMITED.removeprefix("*: "),) * any(cell.is_at_limit for cell in self.table)
+        limited = (LIMITED,) * any(cell.is_at_limit for cell in self.table)
         about = (self.about_noise,) * bool(self.about_noise)
         return Explanation(title, rows, (*about, self.line, *limited, *self.assumptions))
 

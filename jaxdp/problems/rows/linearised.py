@@ -6,7 +6,6 @@ the given weights. Source: Jacot, Gabriel and Hongler (2018), "Neural tangent ke
 al. (2019), "Wide neural networks of any depth evolve as linear models under gradient descent".
 """
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,13 +30,13 @@ BLOCK_ROWS = 256
 
 
 class Linearised(AbstractProblem):
-    """An Equinox model, trained from its own weights, whose theory is that of its tangent.
+    """An Equinox model whose weights are trained from those that it is given.
 
     The model maps one input to one number (of shape () or (1,)) or, with a loss of k outputs such
     as `jaxdp.losses.Softmax(k)`, to k logits. The risk is the mean loss of the test rows.
     `jaxdp.simulate` trains the true network, and with
     `simulator=jaxdp.simulation.LinearisedNetwork()` the linear one. `jaxdp.predict` uses
-    `jaxdp.MeanPath`, which reports how far it can be trusted.
+    `jaxdp.MeanPath`.
 
     With `trainable` only the biases (BitFit) or the last layers are trained, and only they have
     tangent features. A head that starts at zero hides the body from the tangent. In low-rank
@@ -183,15 +182,6 @@ class Linearised(AbstractProblem):
 
         return of(self.inputs), of(self.test_inputs)
 
-    def moved(self, coefficients: Float[Array, " train *outputs"]) -> PyTree[Array]:
-        r"""The weights $w_0 + \sum_i a_i \nabla f(w_0, x_i)$, summed over the outputs too.
-
-        `coefficients` are a, one for each prediction of a training row.
-        """
-        parts = zip(blocks_of(self.inputs), blocks_of(coefficients), strict=True)
-        changes = [_pulled_back(self, rows, block) for rows, block in parts]
-        return functools.reduce(functools.partial(jax.tree.map, jnp.add), changes, self.weights)
-
 
 def _require_filter(model: Callable[..., Any], trainable: Any) -> None:
     if trainable is None:
@@ -217,17 +207,6 @@ def blocks_of(rows: Array) -> Iterator[Array]:
 @eqx.filter_jit
 def _predictions(problem: Linearised, rows: Float[Array, " rows *shape"]) -> Array:
     return jax.vmap(lambda row: problem.prediction(problem.weights, row))(rows)
-
-
-@eqx.filter_jit
-def _pulled_back(problem: Linearised, rows, coefficients) -> PyTree[Array]:
-    """The gradient of the coefficients' sum of predictions."""
-
-    def total(weights):
-        predictions = jax.vmap(lambda row: problem.prediction(weights, row))(rows)
-        return jnp.sum(coefficients * predictions)
-
-    return jax.grad(total)(problem.weights)
 
 
 def _refuse_layers(model: Any) -> None:

@@ -84,6 +84,10 @@ class GaussianClosure(AbstractTheory):
     | Adam, early | 3 % (logistic), 27 % (squared) too high | 46 % too high |
     | `BandedNoise`, 4 cells of 1,000 runs | 2.5 % | 2 %; most rows clipped: 7 to 15 % too low |
 
+    With logistic loss on 81 features, n = 1,000, in 12 planned cells of 6,000 runs, the standard
+    deviation of the loss was 3 % too low to 2 % too high, that of the accuracy 3 % too low to 2 %
+    too high. Losses of runs have heavy tails: a standard deviation of 30 runs is 15 to 26 % off.
+
     Here s is curvature times learning rate times squared feature norm over batch size, the share of
     a row's residual that one step on it removes. `SecretNoise`'s noise for rounding, not included,
     adds up to 0.8 %.

@@ -25,6 +25,7 @@ test_everyday (against stored numbers) and test_everyday_agreement (against simu
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,12 @@ from jaxdp.theory.features.closed_moments import (
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, sum_over_rows
-from jaxdp.theory.features.readout import all_states, moments_at, spread_places
+from jaxdp.theory.features.readout import (
+    all_states,
+    fixed_normals,
+    moments_at,
+    spread_places,
+)
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 # Largest number of stored moments for the spread, and of steps.
@@ -339,10 +345,9 @@ def _outer(vector):
 
 
 def fixed_draws(modes: KernelModes, count: int) -> Float[np.ndarray, "draws coordinates outputs"]:
-    """Standard normal heads from a fixed seed, in the coordinates of the test rows."""
-    width = len(modes.eigenvalues) + modes.unseen_factor.shape[1]
-    shape = count, width, *modes.outputs
-    return np.random.default_rng(0).standard_normal(shape, np.float32)
+    """Standard normal heads, in the coordinates of the test rows."""
+    shape = len(modes.eigenvalues) + modes.unseen_factor.shape[1], *modes.outputs
+    return fixed_normals(count, math.prod(shape)).reshape(count, *shape)
 
 
 def spread_over_runs(

@@ -24,6 +24,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float, Int, PyTree
@@ -156,17 +157,19 @@ class DrawnSpread(eqx.Module):
 
     Weights are normal with the closure's moments. The part linear in their deviation from the mean
     has the variance $p^\top Sp$, with p the derivative of the expected measure in the mean weights.
-    The rest, uncorrelated with it in Hermite's series, is sampled by fixed draws: with n of them
-    its variance has a relative error of $\sqrt{2/n}$.
+    The rest, uncorrelated with it in Hermite's series, is sampled by a fixed Latin hypercube: each
+    coordinate takes every quantile once, in random order. The rest has heavy tails, and independent
+    draws put the standard deviation of the loss 2 to 7 % off (root mean square over seeds), the
+    hypercube 1 to 2 %. Derived: here; test_everyday_agreement.
     """
 
     readout: Readout
     draws: Float[Array, "draws coordinates"]  # standard normal; unseen coordinates are last
 
-    def __init__(self, readout: Readout, num_draws: int = 128):
+    def __init__(self, readout: Readout, num_draws: int = 256):
         modes = readout.closure.modes
         width = modes.test_factor.shape[1] + modes.unseen_factor.shape[1]
-        normals = np.random.default_rng(0).standard_normal((num_draws, width))
+        normals = fixed_normals(num_draws, width)
         self.readout, self.draws = readout, jnp.asarray(normals, modes.test_factor.dtype)
 
     def variances(self, moments: Moments) -> dict[str, Float[Array, ""]]:
@@ -210,6 +213,12 @@ class DrawnSpread(eqx.Module):
         parts = product(self.draws[:, :rank], root.T), self.draws[:, rank:width] * stds
         beyond = self.draws[:, width:] * jnp.sqrt(jnp.maximum(unseen, 0))
         return jnp.concatenate(parts, axis=1), beyond
+
+
+def fixed_normals(count: int, width: int) -> Float[np.ndarray, "draws width"]:
+    """Standard normal vectors of a fixed seed: a Latin hypercube of quantiles."""
+    ranks = np.argsort(np.random.default_rng(0).random((count, width)), axis=0)
+    return scipy.special.ndtri((ranks + 0.5) / count)
 
 
 def spread_places(at_record: np.ndarray) -> np.ndarray:
