@@ -24,6 +24,7 @@ from experiments.forecast.network_cells import (
     CELLS,
     EDGE,
     NEW,
+    SLOW_CELLS,
     STUDY,
     Cell,
     algorithm_of,
@@ -66,6 +67,7 @@ class Config:
         num_linear=4,
         num_test=50,
     )
+    paper = harness.size(cells=CELLS + SLOW_CELLS)
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
