@@ -127,5 +127,6 @@ DATA = {
     "noise_over_steps": digits,
     "leaderboard": leaderboard,
     "stand_ins": digits,
+    "networks": digits,
     "published_digits": digits,
 }

@@ -4,7 +4,6 @@ Images are arrays (count, side, side, colours) with values in [0, 1]. Labels are
 set is split into two groups of classes, so that a plan takes seconds.
 """
 
-import functools
 import pathlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -95,7 +94,7 @@ def body_of(name: str, data: pathlib.Path | None, num_steps: int, *, key) -> Cal
         images = jnp.asarray(mnist.train_images[is_old].reshape(-1, _SIDE, _SIDE, 1))
         labels = jnp.asarray(mnist.train_labels[is_old])
         weights = _trained(weights, images, labels, num_steps, key=order)
-    return functools.partial(_hidden, weights[:-1])
+    return SmallNetwork(weights[:-1])
 
 
 def features_of(body: Callable, images: np.ndarray) -> np.ndarray:
@@ -104,14 +103,19 @@ def features_of(body: Callable, images: np.ndarray) -> np.ndarray:
     return np.asarray(in_batches(jnp.asarray(images, jnp.float32)))
 
 
-def _hidden(weights: list[Array], image: Float[Array, "side side colours"]) -> Array:
+class SmallNetwork(eqx.Module):
     """Two convolutions of stride 2 and a dense layer with tanh; colours are averaged."""
-    image = jax.image.resize(image.mean(-1, keepdims=True), (_SIDE, _SIDE, 1), "linear")[None]
-    for kernel in weights[:2]:
-        kinds = ("NHWC", "HWIO", "NHWC")
-        found = lax.conv_general_dilated(image, kernel, (2, 2), "VALID", dimension_numbers=kinds)
-        image = jnp.tanh(found)
-    return jnp.tanh(image.reshape(-1) @ weights[2])
+
+    weights: list[Array]
+
+    def __call__(self, image: Float[Array, "side side colours"]) -> Array:
+        image = jax.image.resize(image.mean(-1, keepdims=True), (_SIDE, _SIDE, 1), "linear")[None]
+        for kernel in self.weights[:2]:
+            kinds = ("NHWC", "HWIO", "NHWC")
+            image = jnp.tanh(
+                lax.conv_general_dilated(image, kernel, (2, 2), "VALID", dimension_numbers=kinds)
+            )
+        return jnp.tanh(image.reshape(-1) @ self.weights[2])
 
 
 @eqx.filter_jit
@@ -120,7 +124,7 @@ def _trained(weights, images, labels, num_steps: int, *, key):
     optimiser = optax.adam(_RATE)
 
     def loss(weights, rows):
-        logits = jax.vmap(functools.partial(_hidden, weights[:-1]))(images[rows]) @ weights[-1]
+        logits = jax.vmap(SmallNetwork(weights[:-1]))(images[rows]) @ weights[-1]
         labels_here = labels[rows].astype(jnp.int32)
         return optax.softmax_cross_entropy_with_integer_labels(logits, labels_here).mean()
 
