@@ -80,6 +80,8 @@ CELLS = (
     Cell("tanh, softmax, full", STUDY, "tanh", (100,), "softmax", 2000, 1.0, 40, 2.0, 1.0),
     Cell("ReLU, softmax, n = 4000", STUDY, "ReLU", (100,), "softmax", 4000, 0.1, 60, 2.0, 0.3),
     Cell("CNN, new head", STUDY, *_CNN, 0.06, data=NEW_DIGITS, seed=11),
+    Cell("CNN, another head", STUDY, *_CNN, 0.06, data=NEW_DIGITS, seed=13),
+    Cell("CNN, larger rate", STUDY, *_CNN, 0.2, data=NEW_DIGITS, seed=11),
     Cell("two tanh layers, softmax", NEW, "tanh", (64, 64), "softmax", 2000, 0.1, 60, 4.0, 0.5),
     Cell("two ReLU layers, logistic", NEW, "ReLU", (50, 50), "logistic", 1000, 0.2, 50, 1.0, 0.2),
     Cell("400 tanh units, logistic", NEW, "tanh", (400,), "logistic", 1000, 0.2, 40, 3.0, 0.3),
@@ -110,13 +112,9 @@ CELLS = (
     Cell("dead units", EDGE, "ReLU", (100,), "softmax", 1000, 0.2, 60, 8.0, 0.3, bias=-0.4),
     Cell("edge of stability", EDGE, "tanh", (100,), "squared", 1000, 1.0, 40, 8.0, 0.07, 20.0),
 )
+
+
 # Each takes minutes.
-SLOW_CELLS = (
-    Cell("CNN, another head", STUDY, *_CNN, 0.06, data=NEW_DIGITS, seed=13),
-    Cell("CNN, larger rate", STUDY, *_CNN, 0.2, data=NEW_DIGITS, seed=11),
-)
-
-
 class _Headed(eqx.Module):
     """A trained body with a new last layer of one output."""
 

@@ -24,7 +24,6 @@ from experiments.forecast.network_cells import (
     CELLS,
     EDGE,
     NEW,
-    SLOW_CELLS,
     STUDY,
     Cell,
     algorithm_of,
@@ -67,7 +66,6 @@ class Config:
         num_linear=4,
         num_test=50,
     )
-    paper = harness.size(cells=CELLS + SLOW_CELLS)
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:

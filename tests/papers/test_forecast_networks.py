@@ -15,7 +15,7 @@ def found(tmp_path_factory):
 
 
 def test_names_are_unique_and_every_kind_has_cells():
-    cells = networks.Config.paper().cells
+    cells = networks.Config().cells
     assert len({one.name for one in cells}) == len(cells)
     counts = {kind: sum(one.kind == kind for one in cells) for kind in networks.KINDS}
     assert counts == {"study": 11, "new": 10, "edge": 4}
