@@ -148,9 +148,9 @@ class MeanPath(AbstractTheory):
         warn_beyond_stability(grows, clipped)
         if (movement := float(found["movement"][-1])) > _MOVEMENT:
             warnings.warn(
-                f"the weights move by {movement:.2g} of their length: beyond {_MOVEMENT:g} losses were "
-                "up to 7 % too high, and beyond 20 a prediction said nothing; use less noise, fewer "
-                "steps or a smaller learning rate",
+                f"the weights move by {movement:.2g} of their length: beyond {_MOVEMENT:g} losses "
+                "were up to 7 % too high, and beyond 20 a prediction said nothing; use less noise, "
+                "fewer steps or a smaller learning rate",
                 stacklevel=4,
             )
         return closure_trajectory(
