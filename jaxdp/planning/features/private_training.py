@@ -300,7 +300,7 @@ def _searched(
 
     The last search is on up to `last_rows` rows.
     """
-    draw, length = Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
+    on_all, draw, length = risk, Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
     largest, first = _rates(risk, draw)
     if not largest > 0:
         return _Found(None, False)
@@ -327,6 +327,9 @@ def _searched(
         def value(place):
             return evaluate(place).point
 
+    if best is None and earlier is not None:
+        # Nothing near the earlier point is stable.
+        return _searched(on_all, algorithm, None, last_rows)
     if best is None:
         return _Found(None, False)
     place = math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))

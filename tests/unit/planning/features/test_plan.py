@@ -21,6 +21,7 @@ from jaxdp.planning.features.closure_risk import (
     closure_risk,
     largest_rate,
 )
+from jaxdp.planning.features.search import Point
 from jaxdp.planning.features.training_plan import LOOKED_AT
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 from jaxdp.theory.features import modes as mode_basis
@@ -255,6 +256,15 @@ def test_no_cell_is_beyond_the_limits_of_stability():
         assert evaluate(cell.learning_rate, cell.clip_norm)[2]
         assert cell.is_at_limit == (not evaluate(cell.learning_rate / 0.9, cell.clip_norm)[2])
     assert ("*:" in str(plan)) == any(cell.is_at_limit for cell in plan.table)
+
+
+def test_a_search_from_an_unstable_point_begins_anew():
+    algorithm = _algorithm(0.1, 1.0, PoissonSampler(NUM, 0.5))
+    (risk,) = closure_risk(kernel_modes(PROBLEM), [algorithm], is_linear=True)
+    beyond = Point(np.log(largest_rate(risk, Draw.of(algorithm))), np.log(100.0), 1.0, True)
+    found = private_training._searched(risk, algorithm, beyond, last_rows=NUM)
+    assert found == private_training._searched(risk, algorithm, None, last_rows=NUM)
+    assert found.point.is_stable
 
 
 def test_the_largest_rates_are_thirty_times_those_of_descent_and_heavy_ball():
