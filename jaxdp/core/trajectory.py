@@ -55,7 +55,7 @@ class Status(enum.IntEnum):
         SOLVER_STOPPED: the differential equation's solver stopped before the end.
         INVALID: traced parameters left their range (an increasing schedule, rho <= 0).
         UNSTABLE: a prediction beyond its limit of trust: of stability, or of how far a network's
-            weights move from their tangent.
+            weights move.
 
     Example:
         >>> import jaxdp

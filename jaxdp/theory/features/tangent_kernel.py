@@ -22,7 +22,7 @@ from jaxdp.clipping.ghost.ghosts import Kept, OuterProduct
 from jaxdp.clipping.ghost.traced_loss import trace_loss
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import is_on_accelerator
-from jaxdp.problems.rows.linearised import Linearised, blocks_of
+from jaxdp.problems.rows.linearised import BLOCK_ROWS, Linearised
 from jaxdp.theory.features.modes import KernelModes
 
 # Below this share of the largest eigenvalue, eigenvectors of a float32 kernel are rounding.
@@ -94,7 +94,8 @@ def products(
 
 
 def _features_of(problem, weights, rows, output: int) -> _Features:
-    found = [_features(problem, weights, one, jnp.asarray(output)) for one in blocks_of(rows)]
+    blocks = (rows[first : first + BLOCK_ROWS] for first in range(0, len(rows), BLOCK_ROWS))
+    found = [_features(problem, weights, one, jnp.asarray(output)) for one in blocks]
     return jax.tree.map(lambda *blocks: jnp.concatenate(blocks), *found)
 
 
@@ -167,14 +168,14 @@ class TangentModes(NamedTuple):
 def tangent_modes(
     problem: Linearised,
     kernel: TangentKernel,
-    start: tuple[Array, Array],
     norms: Float[Array, " train"],
     count: int,
+    start: tuple[Array | None, Array | None] = (None, None),
 ) -> TangentModes:
     """At most `count` leading modes of a kernel of a problem's rows, and the rest's norms.
 
-    `start` are predictions of training and test rows, `norms` those of the training rows'
-    gradients, on which they are clipped.
+    `norms` are those of the training rows' gradients, on which they are clipped, and `start`
+    predictions of training and test rows.
     """
     from scipy.linalg import eigh
 
@@ -190,7 +191,7 @@ def tangent_modes(
     # Rounding may leave a small rest negative.
     train_rest = np.maximum(np.diagonal(kernel.train) - (factor**2).sum(axis=1), 0)
     test_rest = np.maximum(kernel.test_squares - (test_factor**2).sum(axis=1), 0)
-    dtype = float_dtype(problem.train_labels, start)
+    dtype = float_dtype(problem.train_labels, norms)
     labels = problem.train_labels, problem.test_labels
     modes = KernelModes(
         eigenvalues=jnp.asarray(values, dtype),

@@ -45,7 +45,7 @@ def test_the_kernel_is_that_of_all_gradients(classes):
 
 def test_norms_are_those_of_gradients_along_the_slope_and_not_of_the_trace(classes):
     problem, features = classes
-    predictions = problem.start_predictions()[0]
+    predictions = problem.predictions(problem.weights, problem.inputs)
     slopes = np.asarray(problem.loss.slope(predictions, problem.labels), np.float64)
     gradients = np.einsum("ik,ikp->ip", slopes, features[:NUM_TRAIN])
     exact = np.linalg.norm(gradients, axis=1) / np.linalg.norm(slopes, axis=1)
