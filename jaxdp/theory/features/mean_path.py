@@ -21,6 +21,7 @@ Derived: here; test_mean_path.py, against linear and true networks.
 
 import dataclasses
 import functools
+import math
 import warnings
 
 import equinox as eqx
@@ -156,7 +157,9 @@ class MeanPath(AbstractTheory):
         risk, clipped = found.pop("risk"), found["clipped_fraction"][-1]
         grows = growth(path.modes, recursion, path.moments.steepest.value)
         warn_beyond_stability(grows, clipped)
-        if (movement := float(found["movement"][-1])) > _MOVEMENT:
+        movement = float(found["movement"][-1])
+        # A head that starts at zero has no length.
+        if is_far := _MOVEMENT < movement < math.inf:
             warnings.warn(
                 f"the weights move by {movement:.2g} of their length: beyond {_MOVEMENT:g} losses "
                 "were up to 7 % too high, and beyond 20 a prediction said nothing; use less noise, "
@@ -170,7 +173,7 @@ class MeanPath(AbstractTheory):
             risk,
             found,
             label=f"mean path, {self.segments} segment{'s' * (self.segments > 1)}",
-            unstable=grows.is_unstable(clipped) | (movement > _MOVEMENT),
+            unstable=grows.is_unstable(clipped) | is_far,
         )
 
     def modes(self, problem: Linearised, near: PrivateOptimiser | None = None) -> KernelModes:

@@ -109,7 +109,11 @@ def test_several_budgets_give_the_curve_and_a_warning_stands_once(alike, monkeyp
     assert [(str(one.message), one.filename) for one in seen] == [("careful: plan 0", __file__)]
     assert len(planned) == 2
     assert found.loss == pytest.approx(alike.loss)
-    assert found.over_epsilon == (alike.over_epsilon[0], alike.over_epsilon[2])
+    assert [one.epsilon for one in found.over_epsilon] == [0.5, 2.0]
+    assert found.over_epsilon[1] == alike.over_epsilon[2]
+    # Another search, which starts from no other budget's settings.
+    losses = found.over_epsilon[0].loss, alike.over_epsilon[0].loss
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
     assert [one.num_samples for one in found.over_samples] == [120, 240]
     assert found.over_epsilon[1].clip_norm == found.plan.chosen.clip_norm
 
