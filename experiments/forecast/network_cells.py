@@ -44,12 +44,12 @@ class Cell:
 
     Attributes:
         name, kind: words in the table; kind of the cell: of the study, new, or at the edge.
-        activation, hidden, loss: of the network, a multilayer perceptron.
-        num_train, sampling_rate, num_steps, epsilon, rate, clip_norm: of its training.
+        activation, hidden, loss: multilayer perceptron's activation, widths and loss.
+        num_train, sampling_rate, num_steps, epsilon, rate, clip_norm: training's numbers.
         data: images or table; with "digits 5 to 9" the network is a CNN with a new last layer.
         optimiser: "descent", "momentum" (0.9), "Nesterov", or "average" of all iterates.
         bias: number added to the biases of the first layer; far below 0 most units are dead.
-        seed: of the rows, the weights and the runs.
+        seed: seed for rows, weights and runs.
     """
 
     name: str

@@ -264,9 +264,9 @@ def _setting(dataset: xarray.Dataset) -> str:
     times = ", ".join(f"{name}: {spent:.2g}" for name, spent in seconds.items())
     runs, linear = dataset.sizes["run"], dataset.sizes["linear_run"]
     return (
-        "All weights are trained: those of multilayer perceptrons from Equinox's random initial "
-        "weights, and those of a CNN that was trained on the digits 0 to 4 and has a new last "
-        "layer of random weights for two groups of other digits. Logistic and squared losses "
+        "All weights are trained. Multilayer perceptrons start from Equinox's random weights. A "
+        "CNN was trained on the digits 0 to 4, and has a new last layer of random weights for two "
+        "groups of other digits. Logistic and squared losses "
         "separate two groups of classes (odd and even digits; 6, 8 and 5, 7, 9; vehicles and "
         "animals; above and below the median of kin8nm), softmax losses ten digits. Cells of the "
         "study were proposed by an independent one; new cells were fixed before any result; cells "

@@ -228,8 +228,8 @@ def forecast(
     spread over runs (and the standard error of the mean of 16), and Student's factor 2.35 times the
     spread over four new splits of the rows into training and test rows, for the accuracy at least
     1.645 binomial standard errors of the m test rows, with (right + 1)/(m + 2) as the probability.
-    The spread over splits is all that tells of the loss's error from few test rows. The second part
-    is 1.645 times the root mean square change of the level on disturbed rows. Levels of networks on
+    For the loss, only the spread over splits shows the error from few test rows. The second part is
+    1.645 times the root mean square change of the level on disturbed rows. Levels of networks on
     splits and disturbed rows are means of four runs: on splits their variance is taken off, and
     disturbed rows are compared with the rows under the same batches and noise. Measured errors:
     docs/how_to/forecast.md.
