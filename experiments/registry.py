@@ -91,7 +91,7 @@ BENCHMARKS = (
     Entry(_TABLES, "leaderboard", "private regression of tables, against all one can install"),
     Entry(_TABLES, "coverage", "coverage of the intervals of coefficients, on simulated tables"),
     Entry(_FORECAST, "stand_ins", "forecasts from public rows", "24 cells, 200 trials"),
-    Entry(_FORECAST, "networks", "private training of all weights, predicted", "25 cells"),
+    Entry(_FORECAST, "networks", "private training of all weights, predicted"),
     Entry(_NETWORKS, "published_digits", "DP-SGD on digits at epsilon 2.93, as published"),
     Entry(_SPEED, "simulators", "time of a step of Algorithm 1"),
     Entry(_SPEED, "ode_grid", "time of 10,000 predictions"),
