@@ -162,7 +162,7 @@ def predicted_membership(
     release = _in_or_out(algorithm.release())
     if isinstance(record, str):
         has_many, rows = problem.num_train >= _MANY_ROWS, np.arange(problem.num_train)
-        if has_many:
+        if has_many and reading.modes.outputs:
             rough = weight_law(reading, responses_of=rows, are_rough=True)
             rows = _most_exposed(rough, _ROUGHLY_FIRST)
         with_all = weight_law(reading, responses_of=rows)

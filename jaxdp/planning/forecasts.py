@@ -230,8 +230,8 @@ def forecast(
     1.645 binomial standard errors of the m test rows, with (right + 1)/(m + 2) as the probability.
     For the loss, only the spread over splits shows the error from few test rows. The second part is
     1.645 times the root mean square change of the level on disturbed rows. Levels of networks on
-    splits and disturbed rows are means of four runs: on splits their variance is taken off, and
-    disturbed rows are compared with the rows under the same batches and noise. Measured errors:
+    splits and disturbed rows are means of four runs, whose variance is taken off. Disturbed rows
+    are compared with the rows under the same batches and noise. Measured errors:
     docs/how_to/forecast.md.
 
     Args:
@@ -295,6 +295,8 @@ def forecast(
     budgets = [budget_of(one, delta) for one in ([asked] if is_one else asked)]
     if not budgets:
         raise ValueError("expected at least one epsilon, got none")
+    if len(deltas := {float(one.stated[1]) for one in budgets}) > 1:
+        raise ValueError(f"expected budgets of one delta, got {sorted(deltas)}")
     warn_of_budget(budgets[0], num_samples, stacklevel=2)
     _warn_of_rows(problem, stacklevel=3)
     rows = _of_size(problem, num_samples)
@@ -423,7 +425,7 @@ def _curve(plans: list[TrainingPlan], num_samples: int) -> tuple[CurvePoint, ...
         place = math.log(factor / plan.chosen.noise_multiplier)
         if logs[0] <= place <= logs[-1]:
             between = [np.interp(place, logs, values) for values in zip(*levels, strict=True)]
-            found.append((plan.epsilon, round(factor * num_samples), between, None, None))
+            found.append((plan.epsilon, max(1, round(factor * num_samples)), between, None, None))
     return tuple(
         CurvePoint(epsilon, size, float(loss), None if np.isnan(right) else float(right), *settings)
         for epsilon, size, (loss, right), *settings in found
@@ -452,12 +454,20 @@ def _levels(
         with warnings.catch_warnings():
             # A plan at the limit of stability may be beyond it on a copy of the rows.
             warnings.simplefilter("ignore")
-            return _level(predicted_roughly(_of_size(other, num_samples), plan.algorithm))
+            rows: Any = _of_size(other, num_samples)
+            return _level(predicted_roughly(rows, plan.algorithm))
+
+    def change(other: _Rows) -> np.ndarray:
+        """The squared change of the level on other rows, without what the runs' noise adds."""
+        if not isinstance(other, Linearised):
+            return (found(other) - start) ** 2
+        gaps = runs(other) - start
+        return gaps.mean(axis=1) ** 2 - gaps.var(axis=1, ddof=1) / _RUNS
 
     if isinstance(problem, Linearised):
         all_runs = np.concatenate([runs(problem, part) for part in range(_TIMES)], axis=1)
         mean, std = all_runs.mean(axis=1), all_runs.std(axis=1, ddof=1)
-        start, own, noise = all_runs[:, :_RUNS].mean(axis=1), _OF_RUNS * std, std**2 / _RUNS
+        start, own, noise = all_runs[:, :_RUNS], _OF_RUNS * std, std**2 / _RUNS
     else:
         predicted = plan.predicted
         if predicted.final_std is None:
@@ -474,9 +484,10 @@ def _levels(
     right = (mean[1] * problem.num_test + 1) / (problem.num_test + 2)
     drawn = math.sqrt(right * (1 - right) / problem.num_test)
     sampling = np.hypot(own, np.fmax(_OF_SPLITS * split, [0.0, _NORMAL * drawn]))
-    moved = [found(other) for other in (_disturbed(problem) if disturbed is None else disturbed)]
-    shifts = np.reshape(moved, (-1, 2)) - start
-    difference = _NORMAL * np.sqrt((shifts**2).sum(axis=0) / max(len(shifts), 1))
+    copies = _disturbed(problem) if disturbed is None else disturbed
+    squares = np.reshape([change(other) for other in copies], (-1, 2))
+    squares = np.maximum(squares.sum(axis=0), 0) / max(len(squares), 1)
+    difference = _NORMAL * np.sqrt(squares)
     half, most = np.hypot(sampling, difference), (math.inf, 1.0)
     loss, accuracy = (
         Level(

@@ -38,8 +38,8 @@ FINE_ROWS = 2**13  # in the last search of a plan that compares noise
 # Least learning rate over the largest, and bounds of the clip norm over a gradient's norm.
 _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
 BEYOND = 30.0  # largest learning rate of a search for a head over the limit without clipping
-# Used share of a limit of stability, next to which the closure is least accurate; and what is
-# subtracted from the clipped share of the rows, on which a limit depends.
+# Used share of a limit of stability, next to which the closure is least accurate; and the margin
+# on the clipped share of the rows.
 _MARGIN, _LESS_CLIPPED = 0.98, 0.05
 
 
@@ -103,7 +103,7 @@ class AbstractClosureRisk(eqx.Module):
     def point(self, place: Any, draw: Draw, num_steps: Any) -> Point:
         """The predicted risk at logarithms of learning rate and clip norm."""
         risk, is_stable = self.value(jnp.asarray(place), draw, num_steps)
-        return Point(*place, float(risk), bool(is_stable))
+        return Point(place[0], place[1], float(risk), bool(is_stable))
 
     @eqx.filter_jit
     def value_and_gradient(

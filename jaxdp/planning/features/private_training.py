@@ -79,6 +79,7 @@ _FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35, 0.12)
 _FEW_RECORDS = 10
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
 _FIRST_RATE = 5.0  # the largest rate at which a search starts over the limit without clipping
+_FALL, _MOST_FALLS = 0.95, 8  # factor by which a rate beyond a limit falls, and most such factors
 _MOST_STEPS = 2**31 - 1
 _CORRELATED = "correlated"
 _A_RATE = 0.1  # placeholder, with which the optimiser is read before the search
@@ -235,14 +236,12 @@ def predicted_as_planned(
     return predict(problem, algorithm, **few)
 
 
-def predicted_roughly(
-    problem: AbstractFeatureProblem | Linearised, algorithm: PrivateOptimiser
-) -> Trajectory:
+def predicted_roughly(problem: AbstractFeatureProblem, algorithm: PrivateOptimiser) -> Trajectory:
     """A prediction for comparing tables of rows: several outputs are taken to be independent.
 
     Its errors are nearly the same for similar tables, so that they cancel in differences.
     """
-    if problem.loss.num_outputs is None or isinstance(problem, Linearised):
+    if problem.loss.num_outputs is None:
         return predicted_as_planned(problem, algorithm)
     rough = problem.replace(loss=with_shared_nodes(problem.loss, problem.num_train))
     theory = GaussianClosure(rank=0, spread_rank=None)
@@ -261,10 +260,10 @@ def _table(
     if near_by is not None:
         ((place, risk),) = risks.items()
         logs = math.log(near_by.learning_rate), math.log(near_by.clip_norm)
-        start = Point(*logs, near_by.risk, True)
-        found = _searched(risk, algorithms[place], start, last_rows)
+        start = Point(logs[0], logs[1], near_by.risk, True)
+        best = _searched(risk, algorithms[place], start, last_rows)
         advance(place[0])
-        return (_cell(algorithms[place], place[1], found, is_polished=True),)
+        return (_cell(algorithms[place], place[1], best, is_polished=True),)
     # The best point for few steps, found cheaply, is a start for a few times as many.
     for length, rate in sorted(risks):
         earlier = [
@@ -333,8 +332,13 @@ def _searched(
     if best is None:
         return _Found(None, False)
     place = math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
-    found = (whole if last_rows else value)(place)
-    return _Found(found, is_held_back(value, found, bounds["log_rates"]))
+    final = whole if last_rows else value
+    found = final(place)
+    for _ in range(_MOST_FALLS):
+        # On all rows, or rounded, a point at the limit may be beyond it.
+        if not found.is_stable:
+            found = final((math.log(_shortened(found.log_rate + math.log(_FALL))), place[1]))
+    return _Found(found, is_held_back(final, found, bounds["log_rates"]))
 
 
 def _rates(risk: AbstractClosureRisk, draw: Draw) -> tuple[float, float]:
@@ -362,7 +366,9 @@ def _gradient_norm(risk: AbstractClosureRisk) -> float:
 
 def _evaluation(risk: AbstractClosureRisk, draw, length, place) -> Evaluation:
     value, gradient, is_stable = risk.value_and_gradient(jnp.asarray(place), draw, length)
-    return Evaluation(Point(*place, float(value), bool(is_stable)), np.asarray(gradient, float))
+    return Evaluation(
+        Point(place[0], place[1], float(value), bool(is_stable)), np.asarray(gradient, float)
+    )
 
 
 def _shortened(logarithm: float) -> float:

@@ -80,8 +80,9 @@ def best_point(
         # The line search turns back if a prediction diverges.
         if not (math.isfinite(value) and np.all(np.isfinite(gradient))):
             return 1e30, np.zeros(2)
-        # Tolerances are relative to 1.
-        return value / first.risk, gradient / first.risk
+        # Tolerances are relative to 1. Errors may round to 0 or less.
+        scale = max(first.risk, 1e-6)
+        return value / scale, gradient / scale
 
     scipy.optimize.minimize(
         risk,

@@ -187,13 +187,14 @@ class Closure(eqx.Module):
         leading = carried.leading + noise.leading
         # An update as written multiplies differences of the two sides, which rounding makes.
         leading = (leading + _transposed(jnp.swapaxes(leading, 0, 1))) / 2
+        modes = self.modes
         after = Moments(
             carried.mean,
             leading,
             others,
             unseen,
             moments.clipped + forces.clipped,
-            moments.steepest.after(self.modes.factor, forces.slopes.derivative),
+            moments.steepest.after(modes.factor, forces.slopes.derivative, modes.outputs),
             coming_noise,
             batches,
         )

@@ -23,6 +23,7 @@ import dataclasses
 import functools
 import math
 import warnings
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -153,9 +154,10 @@ class MeanPath(AbstractTheory):
         problem, algorithm, recursion = reading
         at_record, _ = record_numbers(algorithm, records)
         path = _Path(problem, algorithm, recursion, self)
-        found = path.run(at_record)
+        found = path.run(np.asarray(at_record))
         risk, clipped = found.pop("risk"), found["clipped_fraction"][-1]
-        grows = growth(path.modes, recursion, path.moments.steepest.value)
+        modes = dataclasses.replace(path.modes, feature_norms=path.norms)
+        grows = growth(modes, recursion, path.moments.steepest.value)
         warn_beyond_stability(grows, clipped)
         movement = float(found["movement"][-1])
         # A head that starts at zero has no length.
@@ -190,17 +192,17 @@ class MeanPath(AbstractTheory):
             path = _Path(*self.read(problem, near), self)
             path.run(np.asarray([near.num_steps]))
             weights, kernel = path.mean(0), path.kernels[0].average(path.kernels[-1])
-        rows = problem.inputs, problem.test_inputs
-        start = tuple(_predictions(problem, problem.weights, part) for part in rows)
-        norms = [gradient_norms(problem, at) for at in (problem.weights, weights)]
-        return tangent_modes(problem, kernel, sum(norms) / 2, self.num_modes, start).modes
+        given = problem, problem.weights
+        start = _predictions(*given, problem.inputs), _predictions(*given, problem.test_inputs)
+        norms = (gradient_norms(*given) + gradient_norms(problem, weights)) / 2
+        return tangent_modes(problem, kernel, norms, self.num_modes, start).modes
 
 
 class _State(eqx.Module):
     """The law of the weights after a number of steps."""
 
     numbers: PyTree[Array]  # means of the J numbers of each weight, along a leading axis
-    moments: Moments | ModeMoments  # covariances in the modes; their means stay zero
+    moments: Any  # Moments, or ModeMoments: covariances in the modes; their means stay zero
 
 
 class _Path:
@@ -209,7 +211,7 @@ class _Path:
     def __init__(self, problem, algorithm, recursion: LinearRecursion, theory: MeanPath):
         self.problem, self.recursion, self.theory = problem, recursion, theory
         self.clip_norm, self.num_steps = algorithm.clip_norm, int(algorithm.num_steps)
-        # An epoch's sum of draws, if it is among the numbers, starts at zero.
+        # `with_epochs` appends the sum of an epoch's draws, which starts at 0.
         initial = np.zeros(recursion.size)
         found = np.asarray(linear_state_of(algorithm).initial)
         initial[: len(found)] = found
@@ -218,6 +220,7 @@ class _Path:
             problem.weights,
         )
         self.kernels: list[TangentKernel] = []
+        self.norms = jnp.zeros(problem.num_train)  # largest of each row's gradient
 
     def mean(self, place: int) -> PyTree[Array]:
         """The mean of a number of each weight: 0 for the weight, `recursion.output` if released."""
@@ -247,7 +250,14 @@ class _Path:
     def _take_kernel(self, rank: int) -> None:
         """Change to the modes of the kernel at the mean weights."""
         problem, weights = self.problem, self.mean(0)
-        kernel, norms = tangent_kernel(problem, weights), gradient_norms(problem, weights)
+        try:
+            kernel = tangent_kernel(problem, weights)
+        except ValueError:
+            if not self.kernels:
+                raise
+            # Training has diverged, which predictions show; the last modes stay.
+            return
+        norms = gradient_norms(problem, weights)
         found: TangentModes = tangent_modes(problem, kernel, norms, self.theory.num_modes)
         modes = found.modes.with_shared_nodes()
         if self.kernels:
@@ -265,6 +275,7 @@ class _Path:
             )
         self.kernels.append(kernel)
         self.modes, self.basis, self.weights = modes, found.basis, weights
+        self.norms = jnp.maximum(self.norms, norms)
 
 
 @eqx.filter_jit
@@ -365,7 +376,8 @@ def _carried(moments: Moments | ModeMoments, overlap: Float[Array, "modes modes"
     """The covariances in new modes, whose overlap with the old ones is given."""
     many = functools.partial(jnp.einsum, precision=Precision.HIGHEST)
     direction = many("ij,j->i", overlap, moments.steepest.direction)
-    direction = direction / jnp.linalg.norm(direction)
+    size, start = jnp.linalg.norm(direction), Steepest.start(len(direction), direction.dtype)
+    direction = jnp.where(size > 0, direction / jnp.where(size > 0, size, 1), start.direction)
     moments = dataclasses.replace(moments, steepest=Steepest(moments.steepest.value, direction))
     if isinstance(moments, ModeMoments):
         identity = jnp.eye(moments.covariance.shape[-1], dtype=overlap.dtype)

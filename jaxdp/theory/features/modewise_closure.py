@@ -287,6 +287,7 @@ def modewise_step_with(
     drawn = of_rows(factor.T, (own - joint) * slopes.second_moment + bend) / count**2
     moved = product(product(derivative, covariance), jnp.swapaxes(derivative, 1, 2))
     drawn = drawn + joint * (pull[:, :, None] * pull[:, None] + moved)
+    of_outputs = jnp.trace(slopes.derivative, axis1=1, axis2=2) / outputs
     # One matrix for all numbers and outputs of a mode.
     size, identity = recursion.size, jnp.eye(outputs, dtype=pull.dtype)
     transition = update.transition[:, :, None, None, None] * identity[None, None, None]
@@ -321,7 +322,7 @@ def modewise_step_with(
         after + by_draw + by_noise,
         unseen + unseen_noise,
         moments.clipped + jnp.mean(slopes.clipped),
-        moments.steepest.after(factor, jnp.trace(slopes.derivative, axis1=1, axis2=2) / outputs),
+        moments.steepest.after(factor, of_outputs, modes.outputs),
         coming,
     )
 

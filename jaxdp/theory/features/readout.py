@@ -219,7 +219,8 @@ class DrawnSpread(eqx.Module):
 def fixed_normals(count: int, width: int) -> Float[np.ndarray, "draws width"]:
     """Standard normal vectors of a fixed seed: a Latin hypercube of quantiles."""
     ranks = np.argsort(np.random.default_rng(0).random((count, width)), axis=0)
-    return scipy.special.ndtri((ranks + 0.5) / count)
+    quantiles = scipy.special.ndtri((np.arange(count) + 0.5) / count)
+    return (quantiles / np.sqrt(np.mean(quantiles**2)))[ranks]
 
 
 def spread_places(at_record: np.ndarray) -> np.ndarray:

@@ -6,7 +6,8 @@ $\beta$, by $L = F + g e_0^\top\beta$. If L has an eigenvalue beyond 1 (for grad
 $\eta\beta > 2$), deviations grow from step to step, and runs have non-Gaussian cycles. Clipped rows
 have $D_i = 0$, and all have $D_i \le c$, the loss's curvature: without clipping and with the
 squared loss, $\beta = c\lambda/n$ for the kernel's largest eigenvalue $\lambda$, and with much
-clipping rates many times as large are stable. With several outputs D is averaged over them.
+clipping rates many times as large are stable. With k outputs D is the mean over the k - 1
+directions in which the softmax varies.
 
 By Poincaré's inequality a variance $v_i$ of the predictions adds at most
 $v_iE[s_i'^2] \le cD_iv_i$ to the mean square of the slope $s_i$. So with the draw of batches the
@@ -59,10 +60,17 @@ class Steepest(eqx.Module):
         return cls(jnp.zeros((), dtype), sizes / jnp.linalg.norm(sizes))
 
     def after(
-        self, factor: Float[Array, "train modes"], derivative: Float[Array, " train"]
+        self,
+        factor: Float[Array, "train modes"],
+        derivative: Float[Array, " train"],
+        outputs: tuple[int, ...],
     ) -> Self:
-        """The value with that of one more step, whose slopes have this derivative."""
+        """The value with that of one more step, whose slopes have this derivative, or this mean
+        derivative over several outputs.
+        """
         moved = lax.stop_gradient(derivative) * product(factor, self.direction)
+        # The softmax does not vary with a common shift of the k outputs.
+        moved *= outputs[0] / (outputs[0] - 1) if outputs else 1
         moved = sum_over_rows(factor, moved) / len(factor)
         size = jnp.sqrt(jnp.sum(moved**2))
         tiny = jnp.finfo(size.dtype).tiny

@@ -107,8 +107,8 @@ def weight_law(
 ) -> WeightLaw:
     """The weights' distribution on the host without row `left_out` (-1: with all rows).
 
-    It comes with the responses to rows whose indices are given. In rough ones each mode of several
-    outputs pulls back its own displacement alone.
+    It comes with the responses to rows whose indices are given. Rough ones leave out the coupling
+    between modes of several outputs.
     """
     rows = None if responses_of is None else jnp.asarray(responses_of)
     found = _weight_law(reading, jnp.asarray(left_out), rows, are_rough)

@@ -1,6 +1,7 @@
 """The mean path against closures where networks are linear, and against private training."""
 
 import functools
+import warnings
 
 import equinox as eqx
 import jax
@@ -160,3 +161,13 @@ def test_what_it_is_not_about_is_refused():
     kept = descent(0.1).replace(sampler=fixed)
     assert theory.why_not(network(), kept) is None
     assert "use MeanPath(segments=1)" in jaxdp.MeanPath(2).why_not(network(), kept)
+
+
+@SLOW
+def test_training_that_diverges_has_a_status_and_no_error_about_the_start():
+    problem = network().replace(loss=jaxdp.losses.Squared())
+    algorithm = descent(1e9, clip_norm=1e12, num_steps=12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = _predicted(problem, algorithm, segments=3)
+    assert found.status in (jaxdp.Status.DIVERGED, jaxdp.Status.UNSTABLE)

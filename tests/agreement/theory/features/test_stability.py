@@ -1,5 +1,7 @@
 """Limits of stability: the largest eigenvalue of a clipped step, and simulations around a limit."""
 
+import warnings
+
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -77,3 +79,33 @@ def test_rates_beyond_the_limit_without_clipping_are_predicted_if_clipping_makes
         assert_mean_close(simulated, predicted.final_risk, sigmas=3, bias=bias, rejects=wrong)
     with pytest.warns(UserWarning, match="multiplies deviations along the top mode"):
         assert jaxdp.predict(problem, _algorithm(2.0, 5.0)).status == jaxdp.Status.UNSTABLE
+
+
+@pytest.mark.parametrize(("rate", "status"), [(0.9, "OK"), (1.5, "UNSTABLE")])
+def test_two_classes_have_one_limit_as_logistic_and_as_softmax_loss(rate, status):
+    rng = np.random.default_rng(1)
+    features, weights = rng.standard_normal((120, 4)), rng.standard_normal(4)
+    signs = np.where(features @ weights > 0, 1, -1)
+    found = []
+    for loss, labels, scale in (
+        (jaxdp.losses.Logistic(), signs, 1.0),
+        # The difference of two logits moves twice as far.
+        (jaxdp.losses.Softmax(2), (signs + 1) // 2, 0.5),
+    ):
+        rows = features[:60], labels[:60], features[60:], labels[60:]
+        problem = jaxdp.FixedFeatures.from_arrays(*rows, loss=loss)
+        if not found:
+            limit = problem.reduced().stability_limit()
+        algorithm = jaxdp.PrivateOptimiser(
+            optax.sgd,
+            learning_rate=rate * scale * limit,
+            clip_norm=1e4,
+            noise_multiplier=1e-6,
+            num_steps=20,
+            sampler=jaxdp.privacy.FixedSizeBatches(60, 60),
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.append(jaxdp.predict(problem, algorithm, records=1))
+    assert [jaxdp.Status(int(one.status)).name for one in found] == [status, status]
+    np.testing.assert_allclose(found[1].final_risk, found[0].final_risk, rtol=0.02)

@@ -21,7 +21,7 @@ from jaxdp.planning.features.closure_risk import (
     closure_risk,
     largest_rate,
 )
-from jaxdp.planning.features.search import Point
+from jaxdp.planning.features.search import Evaluation, Point, best_point
 from jaxdp.planning.features.training_plan import LOOKED_AT
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 from jaxdp.theory.features import modes as mode_basis
@@ -265,6 +265,14 @@ def test_a_search_from_an_unstable_point_begins_anew():
     found = private_training._searched(risk, algorithm, beyond, last_rows=NUM)
     assert found == private_training._searched(risk, algorithm, None, last_rows=NUM)
     assert found.point.is_stable
+
+
+def test_a_risk_that_rounds_to_nothing_ends_a_search():
+    def flat(place):
+        return Evaluation(Point(*place, -1e-8, True), np.zeros(2))
+
+    bounds = {"log_rates": (-1.0, 1.0), "log_clip_norms": (-1.0, 1.0)}
+    assert best_point(flat, [(0.0, 0.0)], **bounds) == Point(0.0, 0.0, -1e-8, True)
 
 
 def test_the_largest_rates_are_thirty_times_those_of_descent_and_heavy_ball():
