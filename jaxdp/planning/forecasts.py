@@ -15,6 +15,7 @@ from jaxtyping import Array
 from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.core.checks import NotCoveredError, require_count, require_kind
 from jaxdp.core.display import AbstractExplained, Explanation, Row
+from jaxdp.core.keys import numbered_key
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.private_training import plan_training, predicted_roughly
@@ -444,7 +445,7 @@ def _levels(
     """Loss and accuracy, each with its interval."""
 
     def runs(other: _Rows, part: int = 0) -> np.ndarray:
-        rows, key = _of_size(other, num_samples), jr.fold_in(jr.key(_SEED), part)
+        rows, key = _of_size(other, num_samples), numbered_key(jr.key(_SEED), part)
         runs = simulate(rows, plan.algorithm, num_runs=_RUNS, records=1, key=key)
         return _level(runs)
 
