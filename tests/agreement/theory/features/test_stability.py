@@ -81,7 +81,9 @@ def test_rates_beyond_the_limit_without_clipping_are_predicted_if_clipping_makes
         assert jaxdp.predict(problem, _algorithm(2.0, 5.0)).status == jaxdp.Status.UNSTABLE
 
 
-@pytest.mark.parametrize(("rate", "status"), [(0.9, "OK"), (1.5, "UNSTABLE")])
+@pytest.mark.parametrize(
+    ("rate", "status"), [pytest.param(0.9, "OK", marks=pytest.mark.slow), (1.5, "UNSTABLE")]
+)
 def test_two_classes_have_one_limit_as_logistic_and_as_softmax_loss(rate, status):
     rng = np.random.default_rng(1)
     features, weights = rng.standard_normal((120, 4)), rng.standard_normal(4)
