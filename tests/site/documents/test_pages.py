@@ -42,9 +42,8 @@ tell(simulated.final_risk.mean())"""
     tell(found.final_risk.mean(), found.observables["accuracy"][..., -1].mean())""",
             2: "tell(plan.predicted.final_risk)",
         },
-        # Within the limits of what a tangent tells: movement .8 and gap .3.
         (
-            r"movement 0?\.[12]\d, kernel gap 0?\.0",
+            r"loss 0\.\d+, movement 0?\.[12]\d",
             r"\(1\.0000, 1e-05\)-DP; one record, zero-out-one; simul",
         ),
     ),
