@@ -1,5 +1,9 @@
 r"""Private training of a network: its mean by the network itself, its covariance by a kernel.
 
+A network is linear in its weights only near its start, and private training leaves that
+neighbourhood: closures with the tangent kernel of the start were up to 52 % off. The noise around
+the mean weights is small enough for a linear model, and the mean needs none.
+
 With w the mean weights, let prediction i be $N(f(w, x_i), V_i)$, and let its clipped slope have the
 mean $E_i$. For gradient descent the mean moves by one gradient step of the network itself,
 
@@ -319,10 +323,10 @@ def _step(problem, recursion, modes, clip_norm, rank: int, state: _State, index)
 @eqx.filter_jit
 def _read(problem, recursion, modes, rank: int, mean, moments, num_steps):
     """Risk and observables of the released weights."""
-    start = (problem.predictions(mean, rows) for rows in (problem.inputs, problem.test_inputs))
-    modes = dataclasses.replace(
-        modes, **dict(zip(("train_start", "test_start"), start, strict=True))
+    train, test = (
+        problem.predictions(mean, rows) for rows in (problem.inputs, problem.test_inputs)
     )
+    modes = dataclasses.replace(modes, train_start=train, test_start=test)
     place = recursion.output
     unseen = moments.unseen[place, place]
     if modes.outputs:
