@@ -443,52 +443,46 @@ def _levels(
     problem: _Rows, plan: TrainingPlan, num_samples: int, disturbed: Sequence[_Rows] | None
 ) -> tuple[Level, Level | None]:
     """Loss and accuracy, each with its interval."""
+    is_network = isinstance(problem, Linearised)
 
-    def runs(other: _Rows, part: int = 0) -> np.ndarray:
-        rows, key = _of_size(other, num_samples), numbered_key(jr.key(_SEED), part)
-        runs = simulate(rows, plan.algorithm, num_runs=_RUNS, records=1, key=key)
-        return _level(runs)
-
-    def found(other: _Rows, part: int = 0) -> np.ndarray:
-        if isinstance(other, Linearised):
-            return runs(other, part).mean(axis=1)
+    def levels(other: _Rows, part: int = 0) -> np.ndarray:
+        """Loss and accuracy in columns: of runs of a network, or the prediction of a head."""
+        rows: Any = _of_size(other, num_samples)
+        if is_network:
+            key = numbered_key(jr.key(_SEED), part)
+            return _level(simulate(rows, plan.algorithm, num_runs=_RUNS, records=1, key=key))
         with warnings.catch_warnings():
             # A plan at the limit of stability may be beyond it on a copy of the rows.
             warnings.simplefilter("ignore")
-            rows: Any = _of_size(other, num_samples)
-            return _level(predicted_roughly(rows, plan.algorithm))
+            return _level(predicted_roughly(rows, plan.algorithm))[:, None]
 
-    def change(other: _Rows) -> np.ndarray:
-        """The squared change of the level on other rows, without what the runs' noise adds."""
-        if not isinstance(other, Linearised):
-            return (found(other) - start) ** 2
-        gaps = runs(other) - start
-        return gaps.mean(axis=1) ** 2 - gaps.var(axis=1, ddof=1) / _RUNS
-
-    if isinstance(problem, Linearised):
-        all_runs = np.concatenate([runs(problem, part) for part in range(_TIMES)], axis=1)
-        mean, std = all_runs.mean(axis=1), all_runs.std(axis=1, ddof=1)
-        start, own, noise = all_runs[:, :_RUNS], _OF_RUNS * std, std**2 / _RUNS
+    start = levels(problem)
+    if is_network:
+        runs = [start, *(levels(problem, part) for part in range(1, _TIMES))]
+        mean, std = np.mean(runs, axis=(0, 2)), np.std(np.concatenate(runs, axis=1), axis=1, ddof=1)
+        own, noise = _OF_RUNS * std, std**2 / _RUNS
     else:
         predicted = plan.predicted
         if predicted.final_std is None:
             # Plans of several outputs leave out the spread, which costs as much as all steps.
             predicted = predict(_of_size(problem, num_samples), plan.algorithm, records=1)
-        start, mean = found(problem), _level(predicted)
         stds = predicted.final_std, predicted.observables.get("accuracy_std", [None])[-1]
-        std = np.asarray(stds, np.float64)
+        mean, std = _level(predicted), np.asarray(stds, np.float64)
         own, noise = _NORMAL * np.nan_to_num(std), 0.0
-    split = [found(other, part) for part, other in enumerate(_split_anew(problem), _TIMES)]
+    others = enumerate(_split_anew(problem), _TIMES)
+    split = np.var([levels(other, part).mean(axis=1) for part, other in others], axis=0, ddof=1)
     # Test rows drawn without replacement vary too little.
     factor = 1 + problem.num_test / problem.num_train
-    split = np.sqrt(factor * np.maximum(np.var(split, axis=0, ddof=1) - noise, 0.0))
+    split = np.sqrt(factor * np.maximum(split - noise, 0))
     right = (mean[1] * problem.num_test + 1) / (problem.num_test + 2)
     drawn = math.sqrt(right * (1 - right) / problem.num_test)
     sampling = np.hypot(own, np.fmax(_OF_SPLITS * split, [0.0, _NORMAL * drawn]))
     copies = _disturbed(problem) if disturbed is None else disturbed
-    squares = np.reshape([change(other) for other in copies], (-1, 2))
-    squares = np.maximum(squares.sum(axis=0), 0) / max(len(squares), 1)
-    difference = _NORMAL * np.sqrt(squares)
+    changes = [levels(other) - start for other in copies]
+    # Without the variance of a mean of several runs.
+    squares = [one.mean(1) ** 2 - one.var(1) / max(len(one[0]) - 1, 1) for one in changes]
+    squares = np.maximum(np.sum(squares, axis=0), 0) / max(len(squares), 1)
+    difference = _NORMAL * np.sqrt(np.broadcast_to(squares, 2))
     half, most = np.hypot(sampling, difference), (math.inf, 1.0)
     loss, accuracy = (
         Level(

@@ -23,6 +23,7 @@ from jaxdp.core.checks import (
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.closure_risk import (
     FINE_ROWS,
+    FIRST_ROWS,
     MOST_ROWS,
     AbstractClosureRisk,
     Draw,
@@ -76,6 +77,7 @@ _DIGITS = 4
 _LIKE_LENGTHS = 4  # a search starts from a cell with up to this factor fewer steps
 # Half sides of squares in a cell's first search, after fewer steps, and in the best cells' last.
 _FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35, 0.12)
+_NEAR_SQUARES = (0.35,)  # in a search that starts from the settings for another budget
 _FEW_RECORDS = 10
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
 _FIRST_RATE = 5.0  # the largest rate at which a search starts over the limit without clipping
@@ -140,8 +142,11 @@ def plan_training(
         parts = list(algorithms.values())
         risks = closure_risk(modes, parts, is_linear=is_linear, criterion=criterion)
         last_rows = FINE_ROWS if noise == _CORRELATED else MOST_ROWS
-        given = dict(zip(cells, risks, strict=True)), algorithms, advance, last_rows
-        table = _table(*given, near)
+        if near is None:
+            table = _table(dict(zip(cells, risks, strict=True)), algorithms, advance, last_rows)
+        else:
+            found = _searched(risks[0], parts[0], _point(near), last_rows, _NEAR_SQUARES)
+            table = (_cell(parts[0], near.sampling_rate, found, is_polished=True),)
         best = best_cell(table)
         if not math.isfinite(best.risk):
             raise RuntimeError(
@@ -191,8 +196,7 @@ def _correlated(
         ours = independent.replace(sampler=sampler, noise_multiplier=multiplier)
         risks = closure_risk(modes, [independent, ours], is_linear=True, criterion=criterion)
         search = CorrelatedSearch(risks[0], risks[1], independent, ours)
-        logs = math.log(cell.learning_rate), math.log(cell.clip_norm)
-        first = search.first(Point(*logs, cell.risk, True), _gradient_norm(risks[1]))
+        first = search.first(_point(cell), _gradient_norm(risks[1]))
         searches[place] = search, ours
         if first is not None:
             found[place] = first
@@ -253,17 +257,9 @@ def _table(
     algorithms: dict[tuple[int, float], PrivateOptimiser],
     advance: Callable[[int], None],
     last_rows: int,
-    near_by: Cell | None = None,
 ) -> tuple[Cell, ...]:
-    """Every cell with the best learning rate and clip norm found; if given, near this point."""
+    """Every cell with the best learning rate and clip norm found."""
     found: dict[tuple[int, float], _Found] = {}
-    if near_by is not None:
-        ((place, risk),) = risks.items()
-        logs = math.log(near_by.learning_rate), math.log(near_by.clip_norm)
-        start = Point(logs[0], logs[1], near_by.risk, True)
-        best = _searched(risk, algorithms[place], start, last_rows)
-        advance(place[0])
-        return (_cell(algorithms[place], place[1], best, is_polished=True),)
     # The best point for few steps, found cheaply, is a start for a few times as many.
     for length, rate in sorted(risks):
         earlier = [
@@ -294,31 +290,31 @@ def _searched(
     algorithm: PrivateOptimiser,
     earlier: Point | None,
     last_rows: int = 0,
+    last_squares: tuple[float, ...] = _LAST_SQUARES,
 ) -> _Found:
     """The best learning rate and clip norm of a cell, searched from an earlier point if any.
 
-    The last search is on up to `last_rows` rows.
+    A last search, near the earlier point, is on up to `last_rows` rows in these squares.
     """
-    on_all, draw, length = risk, Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
+    draw, length = Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
     largest, first = _rates(risk, draw)
     if not largest > 0:
         return _Found(None, False)
     norm = _gradient_norm(risk)
     bounds = search_bounds(largest, norm)
-    by_values, whole = risk.is_coarse, functools.partial(risk.point, draw=draw, num_steps=length)
-    if by_values:
-        risk, share = risk.on_fewer_rows(last_rows or MOST_ROWS)
-        draw = Draw.of(algorithm, share)
     starts = grid(rate=first, clip_norm=norm) if earlier is None else around(earlier)
     widths = _FIRST_SQUARES if earlier is None else _LATER_SQUARES
     if risk.is_coarse and earlier is not None:
         # Four times as many steps of a quarter of the length move equally far.
         starts = [(earlier[0] - one, earlier[1] + one - _FALLS[-1]) for one in _FALLS]
     if last_rows and earlier is not None:
-        starts, widths = [earlier[:2]], _LAST_SQUARES
-    if by_values:
-        value = functools.partial(risk.point, draw=draw, num_steps=length)
+        starts, widths = [earlier[:2]], last_squares
+    if risk.is_coarse:
+        fewer, share = risk.on_fewer_rows(last_rows or FIRST_ROWS)
+        value = functools.partial(fewer.point, draw=Draw.of(algorithm, share), num_steps=length)
         best = best_of_values(value, starts, widths=widths, **bounds)
+        if last_rows:
+            value = functools.partial(risk.point, draw=draw, num_steps=length)
     else:
         evaluate = functools.partial(_evaluation, risk, draw, length)
         best = best_point(evaluate, starts, **bounds)
@@ -326,19 +322,22 @@ def _searched(
         def value(place):
             return evaluate(place).point
 
-    if best is None and earlier is not None:
-        # Nothing near the earlier point is stable.
-        return _searched(on_all, algorithm, None, last_rows)
     if best is None:
-        return _Found(None, False)
+        # Nothing near an earlier point is stable.
+        none = _Found(None, False)
+        return none if earlier is None else _searched(risk, algorithm, None, last_rows)
+    return _within_limits(value, best, bounds["log_rates"])
+
+
+def _within_limits(value: Any, best: Point, log_rates: tuple[float, float]) -> _Found:
+    """The point with rounded settings, at a smaller rate if it is not stable."""
     place = math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
-    final = whole if last_rows else value
-    found = final(place)
+    found = value(place)
     for _ in range(_MOST_FALLS):
         # On all rows, or rounded, a point at the limit may be beyond it.
         if not found.is_stable:
-            found = final((math.log(_shortened(found.log_rate + math.log(_FALL))), place[1]))
-    return _Found(found, is_held_back(final, found, bounds["log_rates"]))
+            found = value((math.log(_shortened(found.log_rate + math.log(_FALL))), place[1]))
+    return _Found(found, is_held_back(value, found, log_rates))
 
 
 def _rates(risk: AbstractClosureRisk, draw: Draw) -> tuple[float, float]:
@@ -369,6 +368,10 @@ def _evaluation(risk: AbstractClosureRisk, draw, length, place) -> Evaluation:
     return Evaluation(
         Point(place[0], place[1], float(value), bool(is_stable)), np.asarray(gradient, float)
     )
+
+
+def _point(cell: Cell) -> Point:
+    return Point(math.log(cell.learning_rate), math.log(cell.clip_norm), cell.risk, True)
 
 
 def _shortened(logarithm: float) -> float:
