@@ -119,13 +119,23 @@ def test_the_worst_record_is_that_of_two_closures_for_every_record():
 def test_first_order_response_is_the_difference_of_two_closures():
     reading = read_weights(*_case("softmax"))
     law = weight_law(reading, responses_of=np.arange(NUM))
-    found = law.in_blocks(law.responses)
+    found = law.responses
     for record in (0, 7):
         without = weight_law(reading, record)
         moved = law.means[0] - without.means[0]
-        gap = np.linalg.norm(found[0][record] - moved)
+        gap = np.linalg.norm(found[record] - moved)
         assert gap < 0.2 * np.linalg.norm(moved)
-        assert np.linalg.norm(found[0][record + 1] - moved) > 2 * gap
+        assert np.linalg.norm(found[record + 1] - moved) > 2 * gap
+
+
+@pytest.mark.slow
+def test_the_worst_of_many_records_is_nearly_that_of_two_closures():
+    num = 1200
+    pair = _problem(Softmax(3), num), _algorithm(*CASES["softmax"][1:], num)
+    found = predicted_membership(*pair, "worst")
+    assert found.auc == pytest.approx(predicted_membership(*pair, found.record).auc, abs=1e-3)
+    lengths = weight_law(read_weights(*pair), responses_of=np.arange(num)).lengths()
+    assert found.separation > 0.98 * lengths.max() > 1.3 * np.median(lengths)
 
 
 def _two_rows():
