@@ -1,7 +1,7 @@
 """One-pass DP-SGD with noise that is correlated over the steps, and all iterates released."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -65,6 +65,7 @@ class CorrelatedDPSGD(AbstractRhoPass):
         epsilon = 4.38
     """
 
+    releases_every_iterate: ClassVar[bool] = True
     rates: Float[Array, " steps"]
     clip: NormClip
     rho: Float[Array, ""]
@@ -135,10 +136,6 @@ class CorrelatedDPSGD(AbstractRhoPass):
         are_rates = ((rates >= 0) & (rates < math.inf)).all()
         are_as_many = self.num_steps == rates.shape[-1] == self._mixing.shape[-1]
         return self._has_enough_noise & are_rates & are_as_many & is_strategy(self.strategy)
-
-    @property
-    def releases_every_iterate(self):
-        return True
 
     def step_size(self, step):
         return self.rates[jnp.asarray(step) - 1]

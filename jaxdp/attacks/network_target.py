@@ -8,7 +8,7 @@ scales each weight's step, or weight decay, not at all. Source: DR Sections 5.2 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -80,6 +80,7 @@ class NetworkTarget(AbstractTarget):
         5
     """
 
+    num_blocks: ClassVar[int] = 1
     parameters: Float[Array, "..."]
     network: Callable[[Array], Array]
     input_size: int = eqx.field(static=True)
@@ -108,10 +109,6 @@ class NetworkTarget(AbstractTarget):
     @property
     def dim(self):
         return self.input_size
-
-    @property
-    def num_blocks(self):
-        return 1
 
     def block(self, index):
         return NetworkBlock(

@@ -5,7 +5,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.random as jr
 import numpy as np
@@ -627,14 +627,11 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
 
     _: dataclasses.KW_ONLY
     classes: tuple[Any, ...] | None = None
+    _learns: ClassVar[str] = "logistic regression"
 
     def _planned_for(self, num_samples):
         count = len(() if self.classes is None else self.classes)
         return 1 if count <= 2 else count, of_classes(0.25), ClassSlopes.share, 0.0
-
-    @property
-    def _learns(self):
-        return "logistic regression"
 
     def fit(self, X: Any, y: Any, groups: Any = None, **others: Any) -> "DPLogisticRegression":
         """Spend the budget on one release; see `DPLinearRegression.fit`. Labels are classes."""

@@ -75,7 +75,6 @@ class AbstractSlopes(abc.ABC):
         in_all: int,
     ) -> float:
         """Begin a stage of so many at these weights, and return the size of a slope there."""
-        del rows, weights, stage, in_all
         return 1.0
 
     @abc.abstractmethod
@@ -162,7 +161,6 @@ class SquaredSlopes(AbstractSlopes):
         return self._scale
 
     def law(self, bound, square):
-        del square
         inside = self.curvature.share(bound / self._scale)
         if self._found is None:
             return inside, min(self._scale, bound) ** 2, inside

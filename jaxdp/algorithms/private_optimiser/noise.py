@@ -84,11 +84,6 @@ class AbstractNoise(eqx.Module):
     is_on_host: ClassVar[bool] = False  # noise is added between compiled parts of a step
 
     @property
-    def has_one_scale(self) -> bool:
-        """Whether the proof has one scale for all steps."""
-        return self.over_steps is not None
-
-    @property
     def is_valid(self) -> Bool[Any, ""]:
         """Whether traced numbers are in the ranges required of concrete ones."""
         return np.asarray(True) if self.over_steps is None else self.over_steps.is_valid

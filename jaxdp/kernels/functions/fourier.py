@@ -184,7 +184,6 @@ class AbstractRadialKernel(AbstractStationaryKernel):
         return jnp.ones(len(rows), rows.dtype)
 
     def bound(self, radius=math.inf):
-        del radius
         return 1.0
 
     def features(self, num_features, dim, *, key):
@@ -221,7 +220,6 @@ class Gaussian(AbstractRadialKernel):
         return jnp.exp(-squares / 2)
 
     def _frequency_scales(self, num, *, key):
-        del key
         return jnp.ones(num, jnp.float32)
 
 

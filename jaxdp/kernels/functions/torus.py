@@ -74,12 +74,10 @@ class TorusKernel(AbstractKernel):
 
     def bound(self, radius=math.inf):
         r"""At most $(\mu_1 + 2\sum_j \max(\mu_{2j}, \mu_{2j+1}))^{1/2}$, whatever the radius."""
-        del radius
         return _norm_bound(self.eigenvalues)
 
     def features(self, num_features, dim, *, key):
         """The exact features, `MercerFeatures`; no draws."""
-        del num_features, key
         if dim != 1:
             raise ValueError(f"expected dim = 1, for the circle, got {dim}")
         return MercerFeatures(self.eigenvalues)

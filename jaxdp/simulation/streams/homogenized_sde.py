@@ -135,19 +135,13 @@ def mean_gradient(problem: LinearRegression, algorithm: OnePassDPSGD, risk, rate
 class _PrivateNoisePath(diffrax.AbstractPath):
     """Independent increments of the private Brownian motion, with the squared rate as clock."""
 
+    t0: ClassVar[float] = 0.0
+    t1: ClassVar[float] = 1.0
     schedule: AbstractSchedule
     dim: int = eqx.field(static=True)
     dtype: jnp.dtype = eqx.field(static=True)
     grid: Float[Array, " steps"]
     key: Key[Array, ""]
-
-    @property
-    def t0(self):
-        return 0.0
-
-    @property
-    def t1(self):
-        return 1.0
 
     def evaluate(self, t0, t1=None, left=True, use_levy=False):
         if t1 is None:
