@@ -84,7 +84,12 @@ class CorrelatedDPSGD(AbstractRhoPass):
         strategy: Float[Any, "steps steps"],
     ):
         self.rates = as_wide_float(rates, "rates")
-        _check_rates(self.rates)
+        if self.rates.ndim != 1 or self.rates.size == 0:
+            came = f"got shape {self.rates.shape}; make a batch with vmap over the constructor"
+            raise ValueError(f"expected rates to be a vector of one rate a step, {came}")
+        known = concrete(self.rates)
+        if known is not None and (wrong := known[~(np.isfinite(known) & (known >= 0))]).size:
+            raise ValueError(f"expected finite rates >= 0, got one of {wrong[0]:.6g}")
         self.clip, self.rho = checked_clip_and_rho(clip_scale, rho)
         self.batch_size = require_count("batch_size", batch_size)
         self._length = Length(len(self.rates))
@@ -234,12 +239,3 @@ class CorrelatedDPSGD(AbstractRhoPass):
             ),
             num_records=self.num_records,
         )
-
-
-def _check_rates(rates: Any) -> None:
-    if rates.ndim != 1 or rates.size == 0:
-        came = f"got shape {rates.shape}; make a batch with vmap over the constructor"
-        raise ValueError(f"expected rates to be a vector of one rate a step, {came}")
-    known = concrete(rates)
-    if known is not None and (wrong := known[~(np.isfinite(known) & (known >= 0))]).size:
-        raise ValueError(f"expected finite rates >= 0, got one of {wrong[0]:.6g}")

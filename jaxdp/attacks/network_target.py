@@ -20,10 +20,10 @@ from jaxdp.attacks.base import AbstractBlock, AbstractTarget, Linearisation, as_
 from jaxdp.attacks.random_features_target import RandomFeaturesTarget
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import (
-    described,
     require_callable,
     require_count,
     require_finite,
+    require_function,
     require_kind,
     require_shape,
 )
@@ -87,8 +87,7 @@ class NetworkTarget(AbstractTarget):
 
     def __init__(self, features: Any, parameters: Float[Any, "..."], dim: int):
         self.network = features
-        if not callable(features) or isinstance(features, type):
-            raise TypeError(f"expected features to be a callable, got {described(features)}")
+        require_function("features", features, "a callable")
         self.parameters = as_parameters(parameters)
         self.input_size = require_count("dim", dim)
         for leaf in jax.tree.leaves(eqx.filter(features, eqx.is_inexact_array)):

@@ -176,6 +176,12 @@ def require_callable(name: str, value: Any, expected: str = "a function") -> Non
         raise TypeError(f"expected {name} to be {expected}, got {described(value)}")
 
 
+def require_function(name: str, value: Any, expected: str) -> None:
+    """Raise TypeError unless the value can be called and is no class."""
+    if not callable(value) or isinstance(value, type):
+        raise TypeError(f"expected {name} to be {expected}, got {described(value)}")
+
+
 def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:
     """Raise TypeError unless the value is of the kind; `expected` describes it for the user."""
     if not isinstance(value, kind):
