@@ -104,9 +104,6 @@ def reconstruct(
     Returns:
         The rows of the best start, their loss, and the reason why the search ended.
 
-    Raises:
-        ValueError: p <= n; any rows then explain the parameters.
-
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import reconstruct, span_target

@@ -345,9 +345,6 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
         Returns:
             Lower and upper ends; infinite for features without rows that stand out of the noise.
-
-        Raises:
-            ValueError: as for `summary`.
         """
         return self.summary(level).interval(level)
 
