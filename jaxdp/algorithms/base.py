@@ -237,11 +237,7 @@ class AbstractAlgorithm(AbstractStepwise):
 
 
 class AbstractOnePassAlgorithm(AbstractAlgorithm):
-    """An algorithm that uses each sample once, `batch_size` samples in each step.
-
-    Attributes:
-        batch_size: number of samples per step.
-    """
+    """An algorithm that uses each sample once, `batch_size` samples in each step."""
 
     batch_size: eqx.AbstractVar[int]
     # Whether each iterate is released as recorded; else the last noise comes afterwards.

@@ -47,6 +47,7 @@ class AbstractSlopes(abc.ABC):
     curvature: Curvature
     offset: Float[np.ndarray, " outputs"]  # added to the outputs; public
     share: float = 0.0  # budget share of the releases of this class
+    num_stages: int = 1  # number of descents, one from the end of the other; public
 
     @abc.abstractmethod
     def of(
@@ -61,11 +62,6 @@ class AbstractSlopes(abc.ABC):
         The budget of later releases of the scale is spent too. With no release of the scale there
         is no descent, and the labels' mean has the whole budget.
         """
-
-    @property
-    def num_stages(self) -> int:
-        """The number of descents, one from the end of the other; public."""
-        return 1
 
     def enter(
         self,
@@ -133,10 +129,7 @@ class SquaredSlopes(AbstractSlopes):
             self._scale = math.hypot(self._scale, middle)
         what = "histogram of the residuals' magnitudes"
         self._mus = [ledger.spend(what, one) for _ in range(num_scales - 1)]
-
-    @property
-    def num_stages(self):
-        return 2 if self._mus else 1
+        self.num_stages = 2 if self._mus else 1
 
     def enter(self, rows, weights, stage, in_all):
         count = len(self._mus) if stage + 1 == in_all else len(self._mus) // 3

@@ -17,7 +17,6 @@ $-g\,(a\,e + D\,\Theta_\perp)\,dt + g\sqrt{M/n}\;dB^s$, with $\Theta_\perp$ orth
 \min(\tilde\eta, 2/(\ell\gamma B))$.
 """
 
-import functools
 from typing import Any, ClassVar, NamedTuple
 
 import diffrax
@@ -152,7 +151,7 @@ class _PrivateNoisePath(diffrax.AbstractPath):
         return jnp.sqrt(drop) * normal
 
 
-@functools.partial(jax.jit, static_argnums=1)
+@eqx.filter_jit
 def _keys(key, num_runs: int):
     # Apart from the keys of other simulators, so that two of them can share a key.
     return run_keys(stream_key(key, "HomogenizedSDE"), num_runs)
