@@ -16,9 +16,4 @@ with _require_extra("sklearn", "data", "jaxdp.estimators"):
     from jaxdp.estimators.kernel import DPKernelClassifier, DPKernelRidge
     from jaxdp.estimators.linear import DPLinearRegression, DPLogisticRegression
 
-__all__ = [
-    "DPKernelClassifier",
-    "DPKernelRidge",
-    "DPLinearRegression",
-    "DPLogisticRegression",
-]
+__all__ = ["DPKernelClassifier", "DPKernelRidge", "DPLinearRegression", "DPLogisticRegression"]

@@ -37,12 +37,7 @@ from jaxdp.estimators.arguments import (
     training_data,
     values_of,
 )
-from jaxdp.estimators.kernel import (
-    all_classes,
-    require_alike,
-    warn_without_classes,
-    without_proof,
-)
+from jaxdp.estimators.kernel import all_classes, require_alike, warn_without_classes, without_proof
 from jaxdp.estimators.rows_for_width import assumed_covariance, rows_for_width
 from jaxdp.estimators.summary import CoefficientSummary
 from jaxdp.kernels import ClippedFeatures, Gaussian, IdentityFeatures
@@ -67,12 +62,7 @@ from jaxdp.regression.descent_plan import SQUARED, Curvature, of_classes
 from jaxdp.regression.features import ComposedFeatures
 from jaxdp.regression.learners import LinearFit, checked_label_range, range_share
 from jaxdp.regression.ledger import Ledger
-from jaxdp.regression.methods import (
-    AbstractDescentMethod,
-    AbstractMethod,
-    can_test,
-    is_hopeless,
-)
+from jaxdp.regression.methods import AbstractDescentMethod, AbstractMethod, can_test, is_hopeless
 
 _KINDS = {
     "linear": "linear in the columns",
