@@ -88,9 +88,9 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]
 def __getattr__(name: str) -> _Any:
     """Import a name or a package of jaxdp when it is first used."""
     if name == "__version__":
-        from jaxdp.core.packages import installed_version
+        from jaxdp.core.packages import version_of
 
-        return installed_version()
+        return version_of()
     for home, names in (*_HOMES.items(), *_ALSO.items()):
         if name in names:
             module = _importlib.import_module(f"jaxdp.{home}")

@@ -15,7 +15,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.core.arrays import as_wide_float, in_jax, in_numpy
-from jaxdp.core.checks import concrete, require_count, require_kind
+from jaxdp.core.checks import concrete, require_count, require_kind, require_scalar
 from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.privacy.release import Release
 from jaxdp.problems.base import AbstractProblem
@@ -38,9 +38,7 @@ def as_length(num_steps: Any) -> Length | Int[Array, ""]:
         raise TypeError(f"expected num_steps to be a whole number, got {num_steps!r}")
     # A single type, not weak, so that all kinds of whole numbers share compiled programs.
     array = jnp.asarray(num_steps).astype(int)
-    if array.shape != ():
-        came = f"got shape {array.shape}; make a batch with vmap over the constructor"
-        raise ValueError(f"expected num_steps to be a scalar, {came}")
+    require_scalar("num_steps", array)
     known = concrete(array)
     if known is not None and known < 1:
         raise ValueError(f"expected num_steps >= 1, got {int(known)}")
@@ -239,18 +237,11 @@ class AbstractAlgorithm(AbstractStepwise):
 
 
 class AbstractOnePassAlgorithm(AbstractAlgorithm):
-    """An algorithm that uses each sample once, `batch_size` samples in each step.
-
-    Attributes:
-        batch_size: number of samples per step.
-    """
+    """An algorithm that uses each sample once, `batch_size` samples in each step."""
 
     batch_size: eqx.AbstractVar[int]
-
-    @property
-    @abc.abstractmethod
-    def releases_every_iterate(self) -> bool:
-        """Whether each iterate is released as recorded; else the last noise comes afterwards."""
+    # Whether each iterate is released as recorded; else the last noise comes afterwards.
+    releases_every_iterate: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
     def step_size(self, step: Int[Any, "*shape"] | int) -> Float[Array, "*shape"]:

@@ -1,7 +1,7 @@
 """One-pass DP-SGD with noise that is correlated over the steps, and all iterates released."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -52,10 +52,6 @@ class CorrelatedDPSGD(AbstractRhoPass):
             `jaxdp.privacy.independent_strategy`, `square_root_strategy`, or
             `jaxdp.planning.optimal_strategy`, which has the least predicted final risk.
 
-    Raises:
-        TypeError: an argument is not made of real numbers, or batch_size is no Python int.
-        ValueError: a value is out of range, or the strategy has another form.
-
     Example:
         >>> import jaxdp
         >>> strategy = jaxdp.privacy.square_root_strategy(4, 0.2)
@@ -65,6 +61,7 @@ class CorrelatedDPSGD(AbstractRhoPass):
         epsilon = 4.38
     """
 
+    releases_every_iterate: ClassVar[bool] = True
     rates: Float[Array, " steps"]
     clip: NormClip
     rho: Float[Array, ""]
@@ -83,7 +80,12 @@ class CorrelatedDPSGD(AbstractRhoPass):
         strategy: Float[Any, "steps steps"],
     ):
         self.rates = as_wide_float(rates, "rates")
-        _check_rates(self.rates)
+        if self.rates.ndim != 1 or self.rates.size == 0:
+            came = f"got shape {self.rates.shape}; make a batch with vmap over the constructor"
+            raise ValueError(f"expected rates to be a vector of one rate a step, {came}")
+        known = concrete(self.rates)
+        if known is not None and (wrong := known[~(np.isfinite(known) & (known >= 0))]).size:
+            raise ValueError(f"expected finite rates >= 0, got one of {wrong[0]:.6g}")
         self.clip, self.rho = checked_clip_and_rho(clip_scale, rho)
         self.batch_size = require_count("batch_size", batch_size)
         self._length = Length(len(self.rates))
@@ -135,10 +137,6 @@ class CorrelatedDPSGD(AbstractRhoPass):
         are_rates = ((rates >= 0) & (rates < math.inf)).all()
         are_as_many = self.num_steps == rates.shape[-1] == self._mixing.shape[-1]
         return self._has_enough_noise & are_rates & are_as_many & is_strategy(self.strategy)
-
-    @property
-    def releases_every_iterate(self):
-        return True
 
     def step_size(self, step):
         return self.rates[jnp.asarray(step) - 1]
@@ -237,12 +235,3 @@ class CorrelatedDPSGD(AbstractRhoPass):
             ),
             num_records=self.num_records,
         )
-
-
-def _check_rates(rates: Any) -> None:
-    if rates.ndim != 1 or rates.size == 0:
-        came = f"got shape {rates.shape}; make a batch with vmap over the constructor"
-        raise ValueError(f"expected rates to be a vector of one rate a step, {came}")
-    known = concrete(rates)
-    if known is not None and (wrong := known[~(np.isfinite(known) & (known >= 0))]).size:
-        raise ValueError(f"expected finite rates >= 0, got one of {wrong[0]:.6g}")

@@ -1,7 +1,7 @@
 """One-pass DP-SGD with clipped gradients, capped steps and the noise of AC equation (2)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -48,9 +48,6 @@ class OnePassDPSGD(AbstractRhoPass):
         num_steps: K; a Python int to simulate, possibly traced to predict.
         batch_size: B, samples per step.
 
-    Raises:
-        ValueError: a value is out of range, or the schedule increases.
-
     Example:
         >>> import jaxdp
         >>> rate = jaxdp.Polynomial(3.0, power=0.5)
@@ -59,6 +56,7 @@ class OnePassDPSGD(AbstractRhoPass):
         epsilon = 4.38
     """
 
+    releases_every_iterate: ClassVar[bool] = False
     learning_rate: AbstractSchedule
     clip: NormClip
     rho: Float[Array, ""]
@@ -112,10 +110,6 @@ class OnePassDPSGD(AbstractRhoPass):
         found = cls(learning_rate, clip_scale, rho, num_steps, batch_size=batch_size)
         warn_of_budget(budget, persons(found.num_records, records_per_person), stacklevel=2)
         return found
-
-    @property
-    def releases_every_iterate(self):
-        return False
 
     @property
     def is_valid(self):

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import concrete, described, require_finite
+from jaxdp.core.checks import concrete, require_finite, require_function
 from jaxdp.core.description import AbstractDescription
 
 
@@ -102,11 +102,8 @@ class AbstractTarget(AbstractDescription):
 
 
 def require_activation(activation: Any) -> None:
-    if not callable(activation) or isinstance(activation, type):
-        raise TypeError(
-            "expected activation to be a function of an array, such as jax.nn.relu, got "
-            f"{described(activation)}"
-        )
+    expected = "a function of an array, such as jax.nn.relu"
+    require_function("activation", activation, expected)
 
 
 def as_parameters(value) -> Float[Array, "..."]:

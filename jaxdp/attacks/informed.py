@@ -22,7 +22,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.algorithms.dp_gd import DPGD
@@ -37,6 +36,7 @@ from jaxdp.core.checks import (
     require_kind,
     require_shape,
 )
+from jaxdp.core.numerics.precision import product
 from jaxdp.losses import Squared
 from jaxdp.losses.base import AbstractScalarLoss
 
@@ -58,13 +58,13 @@ class KnownRun(eqx.Module):
     def log_likelihoods(
         self, row: Float[Array, " dim"], labels: Float[Array, " labels"]
     ) -> Float[Array, " labels"]:
-        features = self.activation(_product(self.weights, row))
-        slopes = self.loss.slope(_product(self.before, features)[:, None], labels)
+        features = self.activation(product(self.weights, row))
+        slopes = self.loss.slope(product(self.before, features)[:, None], labels)
         norms = jnp.broadcast_to(jnp.linalg.norm(features), labels.shape)
         clipped, _ = self.algorithm.clipped_slopes(slopes, norms)
         steps = self.algorithm.learning_rate / self.num_samples * clipped
         std = self.algorithm.noise_std(self.num_samples)
-        along = _product(self.left / std, features)[:, None]
+        along = product(self.left / std, features)[:, None]
         moved = steps / std
         return -jnp.sum(moved * along + moved**2 * jnp.sum(features**2) / 2, axis=0)
 
@@ -105,10 +105,10 @@ def less_known(
     iterates, weights, activation, algorithm, inputs, labels, num_samples, loss
 ) -> KnownRun:
     """A run without its known records, from matching arrays, traced or not."""
-    features = activation(_product(inputs, weights.T))
-    slopes = loss.slope(_product(iterates[:-1], features.T), labels[None])
+    features = activation(product(inputs, weights.T))
+    slopes = loss.slope(product(iterates[:-1], features.T), labels[None])
     slopes, _ = algorithm.clipped_slopes(slopes, jnp.linalg.norm(features, axis=1))
-    moved = algorithm.learning_rate / num_samples * _product(slopes, features)
+    moved = algorithm.learning_rate / num_samples * product(slopes, features)
     left = jnp.diff(iterates, axis=0) + moved
     return KnownRun(weights, activation, algorithm, iterates[:-1], left, num_samples, loss)
 
@@ -124,10 +124,6 @@ def run_without_one(*arguments, num_samples: int, loss: AbstractScalarLoss | Non
             "`without_known_rows` and `reconstruct`"
         )
     return run
-
-
-def _product(first: Array, second: Array) -> Array:
-    return jnp.matmul(first, second, precision=Precision.HIGHEST)
 
 
 def without_known_rows(
@@ -159,9 +155,6 @@ def without_known_rows(
 
     Returns:
         A target with the remaining increment as parameters.
-
-    Raises:
-        ValueError, TypeError: shapes do not match, or all records are known.
 
     Example:
         >>> import jax, jaxdp, numpy as np
@@ -211,9 +204,6 @@ def membership_scores(
     Returns:
         The ratio of each run, (runs,); positive values favour the first record.
 
-    Raises:
-        ValueError, TypeError: shapes do not match, or there is no noise.
-
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import membership_scores
@@ -249,14 +239,11 @@ def attained_tradeoff(
     ratios, so the curve's slope there, which weighs the quantile's uncertainty, is its exponential.
 
     Args:
-        member_scores, other_scores: `membership_scores` of runs with either record.
+        member_scores, other_scores: `membership_scores`, finite, of runs with either record.
         false_positive_rates: rates strictly between 0 and 1.
 
     Returns:
         The false-negative rates with their standard errors.
-
-    Raises:
-        ValueError: there are no scores, they are not finite, or a rate is out of range.
 
     Example:
         >>> import numpy as np

@@ -8,7 +8,7 @@ scales each weight's step, or weight decay, not at all. Source: DR Sections 5.2 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -20,10 +20,10 @@ from jaxdp.attacks.base import AbstractBlock, AbstractTarget, Linearisation, as_
 from jaxdp.attacks.random_features_target import RandomFeaturesTarget
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import (
-    described,
     require_callable,
     require_count,
     require_finite,
+    require_function,
     require_kind,
     require_shape,
 )
@@ -65,12 +65,8 @@ class NetworkTarget(AbstractTarget):
 
     Args:
         features: a callable pytree, such as an Equinox module, from one input (d,) to (p,).
-        parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k), not all zero.
+        parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k), finite, not all zero.
         dim: d.
-
-    Raises:
-        ValueError, TypeError: the features are not (p,), something is not finite, or all
-            parameters are zero.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -80,14 +76,14 @@ class NetworkTarget(AbstractTarget):
         5
     """
 
+    num_blocks: ClassVar[int] = 1
     parameters: Float[Array, "..."]
     network: Callable[[Array], Array]
     input_size: int = eqx.field(static=True)
 
     def __init__(self, features: Any, parameters: Float[Any, "..."], dim: int):
         self.network = features
-        if not callable(features) or isinstance(features, type):
-            raise TypeError(f"expected features to be a callable, got {described(features)}")
+        require_function("features", features, "a callable")
         self.parameters = as_parameters(parameters)
         self.input_size = require_count("dim", dim)
         for leaf in jax.tree.leaves(eqx.filter(features, eqx.is_inexact_array)):
@@ -108,10 +104,6 @@ class NetworkTarget(AbstractTarget):
     @property
     def dim(self):
         return self.input_size
-
-    @property
-    def num_blocks(self):
-        return 1
 
     def block(self, index):
         return NetworkBlock(
@@ -269,8 +261,7 @@ def network_target(
         trained: the trained model of one flat input (d,): an `eqx.nn.MLP`, an `eqx.nn.Sequential`
             that ends in an `eqx.nn.Linear`, or any module together with `last`. Layers that need a
             key or a state, such as dropout, must be in inference mode (`eqx.nn.inference_mode`).
-        last_start: the last layer before training: its weights, (k, p), or the `eqx.nn.Linear`. If
-            it has not moved, or is no linear layer, a ValueError or TypeError is raised.
+        last_start: the last layer before training: its weights, (k, p), or the `eqx.nn.Linear`.
         last, dim: the selector of the last `eqx.nn.Linear`, such as `lambda model: model.head`, and
             d; None if an MLP or Sequential determines them.
 

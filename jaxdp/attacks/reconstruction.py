@@ -21,6 +21,7 @@ from jaxdp.core.checks import (
     require_count,
     require_finite,
     require_key,
+    require_kind,
     require_positive,
     require_shape,
 )
@@ -103,9 +104,6 @@ def reconstruct(
     Returns:
         The rows of the best start, their loss, and the reason why the search ended.
 
-    Raises:
-        ValueError: p <= n; any rows then explain the parameters.
-
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import reconstruct, span_target
@@ -116,11 +114,8 @@ def reconstruct(
     """
     require_target(target)
     optimiser = CurvatureScaledMomentum() if optimiser is None else optimiser
-    if not isinstance(optimiser, AbstractOptimiser):
-        raise TypeError(
-            "expected an optimiser such as jaxdp.attacks.LevenbergMarquardt(), got "
-            f"{getattr(optimiser, '__name__', type(optimiser).__name__)}"
-        )
+    expected = "an optimiser, such as jaxdp.attacks.LevenbergMarquardt()"
+    require_kind("optimiser", optimiser, AbstractOptimiser, expected)
     require_key(key)
     num_samples = require_count("num_samples", num_samples)
     num_starts = require_count("num_starts", num_starts)
@@ -185,8 +180,7 @@ def _listening(progress: Progress | bool | None, most_passes: float) -> Iterator
 
 def require_target(target: Any) -> None:
     """Raise TypeError unless the value is a target with known (not traced) arrays."""
-    if not isinstance(target, AbstractTarget):
-        raise TypeError(f"expected a target of jaxdp.attacks, got {type(target).__name__}")
+    require_kind("target", target, AbstractTarget, "a target of jaxdp.attacks")
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(target)):
         raise TypeError(
             "reconstruct decides on the host what to do next: call it outside jit and vmap, with "

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from jaxdp.cli.options import add_commands
 from jaxdp.cli.programs import keep_programs
 from jaxdp.cli.streams import Stream, standard_streams
-from jaxdp.core.packages import installed_version
+from jaxdp.core.packages import version_of
 from jaxdp.core.terminals import printable
 
 _NO_CACHE = "--no-cache"
@@ -146,7 +146,7 @@ def is_answer(error: Exception) -> bool:
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of all commands, from which `shtab` makes a shell's completion."""
     parser = _Parser(prog="jaxdp", description="Theory of differentially private learning.")
-    parser.add_argument("--version", action="version", version=installed_version())
+    parser.add_argument("--version", action="version", version=version_of())
     keeps = "neither use nor keep compiled programs of other runs (in JAXDP_CACHE_DIR)"
     parser.add_argument(_NO_CACHE, action="store_true", help=keeps)
     add_commands(parser)

@@ -198,9 +198,7 @@ def on_auto_axes(function: Callable[..., Result]) -> Callable[..., Result]:
         arrays, rest = eqx.partition(arguments, eqx.is_array)
         meshes = map(_explicit_mesh, jax.tree.leaves(arrays))
         mesh = next((mesh for mesh in meshes if mesh is not None), None)
-        # Releases of JAX with Auto axes by default need not have it.
-        auto_axes = getattr(jax.sharding, "auto_axes", None)
-        if mesh is None or auto_axes is None:
+        if mesh is None:
             return function(*arguments)
         others = []
 
@@ -212,7 +210,7 @@ def on_auto_axes(function: Callable[..., Result]) -> Callable[..., Result]:
         kinds = zip(mesh.axis_names, mesh.axis_types, strict=True)
         axes = tuple(name for name, kind in kinds if kind == AxisType.Explicit)
         replicated = NamedSharding(mesh, PartitionSpec())
-        found = auto_axes(of_arrays, axes=axes, out_sharding=replicated)(arrays)
+        found = jax.sharding.auto_axes(of_arrays, axes=axes, out_sharding=replicated)(arrays)
         return eqx.combine(found, others[0])
 
     return wrapped

@@ -16,7 +16,7 @@ from jax.core import Tracer
 from jaxtyping import Float
 
 # The most bits of a number that errors show: seeds of secret noise have more.
-_SHOWN_BITS = 64
+SHOWN_BITS = 64
 # The most axes that a NumPy array may have.
 _MOST_AXES = 64
 
@@ -176,6 +176,12 @@ def require_callable(name: str, value: Any, expected: str = "a function") -> Non
         raise TypeError(f"expected {name} to be {expected}, got {described(value)}")
 
 
+def require_function(name: str, value: Any, expected: str) -> None:
+    """Raise TypeError unless the value can be called and is no class."""
+    if not callable(value) or isinstance(value, type):
+        raise TypeError(f"expected {name} to be {expected}, got {described(value)}")
+
+
 def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:
     """Raise TypeError unless the value is of the kind; `expected` describes it for the user."""
     if not isinstance(value, kind):
@@ -204,7 +210,7 @@ def described(value: Any) -> str:
     name = type(value).__name__
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return "a jax.random.key"
-    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+    if isinstance(value, int) and value.bit_length() > SHOWN_BITS:
         return f"{name} of {value.bit_length()} bits"
     if getattr(value, "ndim", 0) and (shape := getattr(value, "shape", None)):
         is_text = getattr(getattr(value, "dtype", None), "kind", "") in ("U", "S")

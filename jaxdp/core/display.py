@@ -20,14 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from jaxdp.core.checks import SHOWN_BITS
 from jaxdp.core.terminals import on_a_line
 
 # Most numbers that are listed; longer arrays are shown by their range.
 _MOST_LISTED = 6
 # Arrays with more numbers are shown by their shape, without a pass over them.
 _MOST_LOOKED_AT = 10_000_000
-# Seeds of secret noise have more bits.
-_SHOWN_BITS = 64
 _MOST_LETTERS = 60
 
 
@@ -43,7 +42,7 @@ def in_words(value: Any, ndim: int | None = None, *, is_record: bool = False) ->
         return _array_in_words(value, ndim, is_record)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         bits = int(value).bit_length()
-        return f"{int(value):,}" if bits <= _SHOWN_BITS else f"a number of {bits} bits"
+        return f"{int(value):,}" if bits <= SHOWN_BITS else f"a number of {bits} bits"
     if isinstance(value, (float, np.floating)):
         return number(value)
     if isinstance(value, str):
@@ -63,7 +62,7 @@ def as_python(value: Any) -> str:
     if is_array(value) and not value.shape and is_known(value):
         # NumPy prints a float32 in its own precision: 0.3, not 0.30000001.
         return str(np.asarray(value)[()])
-    if isinstance(value, (int, np.integer)) and int(value).bit_length() > _SHOWN_BITS:
+    if isinstance(value, (int, np.integer)) and int(value).bit_length() > SHOWN_BITS:
         return f"<{int(value).bit_length()} bits>"
     if callable(value) and not isinstance(value, eqx.Module):
         return called(value)

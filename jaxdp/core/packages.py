@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 @functools.cache
-def version_of(distribution: str) -> str:
+def version_of(distribution: str = "jaxdp-lab") -> str:
     """The version of an installed distribution; "0+unknown" for a bare source tree."""
     import importlib.metadata
 
@@ -14,10 +14,6 @@ def version_of(distribution: str) -> str:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return "0+unknown"
-
-
-def installed_version() -> str:
-    return version_of("jaxdp-lab")
 
 
 @functools.cache

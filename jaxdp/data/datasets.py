@@ -49,7 +49,8 @@ def read_table(
             lines (`open_table`).
         is_text_label: whether the labels are texts, taken as they are written.
     """
-    table = _read(path, target, drop, header, is_text_label, may_be_bare=True)
+    options = {"drop": drop, "header": header, "is_text_label": is_text_label}
+    table = read_whole_table(path, target, **options, may_be_bare=True)
     rows, names = len(table.labels), table.input_names
     varies = (table.inputs != table.inputs[0]).any(axis=0) | (rows == 1)
     if not (drop_constant or varies.all()):
@@ -85,23 +86,14 @@ def read_whole_table(
     drop: Sequence[str | int] = (),
     header: bool | None = None,
     is_text_label: bool = False,
+    may_be_bare: bool = False,
 ) -> NumericTable:
     """Read a table for a private learner: no choice depends on how its values vary.
 
     No record counts as a header, and constant columns stay; a first line with numbers needs
-    `header`, unless it has a requested name. Refusals of unusable tables are outside any guarantee.
+    `header`, unless it has a requested name, or the table `may_be_bare`, as in `open_table`.
+    Refusals of unusable tables are outside any guarantee.
     """
-    return _read(path, target, drop, header, is_text_label, may_be_bare=False)
-
-
-def _read(
-    path: str | pathlib.Path,
-    target: str | int | None,
-    drop: Sequence[str | int],
-    header: bool | None,
-    is_text_label: bool,
-    may_be_bare: bool,
-) -> NumericTable:
     path = pathlib.Path(path)
     named = [*drop, *([] if target is None else [target])]
     names, read = open_table(path, header=header, named=named, may_be_bare=may_be_bare)

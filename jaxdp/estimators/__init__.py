@@ -13,14 +13,7 @@ Normalizer or a `sklearn.frozen.FrozenEstimator` that was fitted to public data.
 from jaxdp.core.packages import require_extra as _require_extra
 
 with _require_extra("sklearn", "data", "jaxdp.estimators"):
-    from jaxdp.estimators.kernel import DPKernelClassifier as DPKernelClassifier
-    from jaxdp.estimators.kernel import DPKernelRidge as DPKernelRidge
-    from jaxdp.estimators.linear import DPLinearRegression as DPLinearRegression
-    from jaxdp.estimators.linear import DPLogisticRegression as DPLogisticRegression
+    from jaxdp.estimators.kernel import DPKernelClassifier, DPKernelRidge
+    from jaxdp.estimators.linear import DPLinearRegression, DPLogisticRegression
 
-__all__ = [
-    "DPKernelClassifier",
-    "DPKernelRidge",
-    "DPLinearRegression",
-    "DPLogisticRegression",
-]
+__all__ = ["DPKernelClassifier", "DPKernelRidge", "DPLinearRegression", "DPLogisticRegression"]

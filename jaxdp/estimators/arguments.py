@@ -53,8 +53,16 @@ class _HiddenInt(int):
         return repr(self)
 
 
-class HidesNoiseSeed:
-    """An estimator whose parameter `noise_seed` never prints; the first base class."""
+@dataclasses.dataclass(eq=False, repr=False)
+class PrivateEstimator:
+    """The arguments of all estimators, with a `noise_seed` that never prints; the first base."""
+
+    epsilon: float | AbstractBudget
+    delta: float | None = None
+    _: dataclasses.KW_ONLY
+    rows_per_person: int = 1
+    # A formatter of dataclasses would show it, though `repr` does not.
+    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     def get_params(self: Any, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments by name, for scikit-learn."""

@@ -12,8 +12,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from jaxdp.core.checks import given_array, require_kind
 from jaxdp.estimators.arguments import (
-    HidesNoiseSeed,
     PrivateClassifierMixin,
+    PrivateEstimator,
     PrivateRegressorMixin,
     budget_and_seeds,
     completed,
@@ -35,7 +35,7 @@ from jaxdp.kernels.release.tables import columns_of
 from jaxdp.kernels.ridge.rules import AbstractRidgeRule
 from jaxdp.losses import Logistic, Softmax
 from jaxdp.losses.base import AbstractClassificationLoss
-from jaxdp.privacy import AbstractBudget, Cost, Release, Unproved
+from jaxdp.privacy import Cost, Release, Unproved
 
 _CLASSES_READ = (
     "the classes are read off the labels, so that the release may name a class of one record "
@@ -44,7 +44,7 @@ _CLASSES_READ = (
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
+class DPKernelRidge(PrivateEstimator, PrivateRegressorMixin, BaseEstimator):
     """Private kernel ridge regression: `jaxdp.kernels.PrivateKernelRidge` for scikit-learn.
 
     Every fit spends the budget again, also within a grid search or cross-validation. `score` reads
@@ -91,8 +91,6 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
         ((3,), True)
     """
 
-    epsilon: float | AbstractBudget
-    delta: float | None = None
     label_bound: float | None = None
     input_bound: float | None = None
     _: dataclasses.KW_ONLY
@@ -105,9 +103,6 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
     residual_bound: float | None = None
     feature_map: Callable[[Any], Any] | None = None
     random_state: int | None = None
-    rows_per_person: int = 1
-    # A formatter of dataclasses would show it, though `repr` does not.
-    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> "DPKernelRidge":
         """Spend the budget on one release.
@@ -142,7 +137,7 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
+class DPKernelClassifier(PrivateEstimator, PrivateClassifierMixin, BaseEstimator):
     """Private classification into two or more classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
     Args:
@@ -174,8 +169,6 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         (['down', 'up'], (3,))
     """
 
-    epsilon: float | AbstractBudget
-    delta: float | None = None
     input_bound: float | None = None
     _: dataclasses.KW_ONLY
     classes: tuple[Any, ...] | None = None
@@ -189,9 +182,6 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
     tolerance: float | None = None
     feature_map: Callable[[Any], Any] | None = None
     random_state: int | None = None
-    rows_per_person: int = 1
-    # A formatter of dataclasses would show it, though `repr` does not.
-    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> "DPKernelClassifier":
         """Spend the budget on one release; see `DPKernelRidge.fit`. Labels are of two classes or

@@ -5,7 +5,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.random as jr
 import numpy as np
@@ -24,8 +24,8 @@ from jaxdp.core.display import in_full
 from jaxdp.core.terminals import printable
 from jaxdp.estimators.arguments import (
     PUBLIC_SEED,
-    HidesNoiseSeed,
     PrivateClassifierMixin,
+    PrivateEstimator,
     PrivateRegressorMixin,
     completed,
     ranges_of,
@@ -37,12 +37,7 @@ from jaxdp.estimators.arguments import (
     training_data,
     values_of,
 )
-from jaxdp.estimators.kernel import (
-    all_classes,
-    require_alike,
-    warn_without_classes,
-    without_proof,
-)
+from jaxdp.estimators.kernel import all_classes, require_alike, warn_without_classes, without_proof
 from jaxdp.estimators.rows_for_width import assumed_covariance, rows_for_width
 from jaxdp.estimators.summary import CoefficientSummary
 from jaxdp.kernels import ClippedFeatures, Gaussian, IdentityFeatures
@@ -50,7 +45,7 @@ from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.functions.bounded import RangeScaling
 from jaxdp.kernels.release.released_function import chances
 from jaxdp.kernels.release.tables import ColumnNames, columns_of
-from jaxdp.privacy import AbstractBudget, Cost
+from jaxdp.privacy import Cost
 from jaxdp.privacy.budgets import warn_of_budget
 from jaxdp.regression import (
     Automatic,
@@ -67,12 +62,7 @@ from jaxdp.regression.descent_plan import SQUARED, Curvature, of_classes
 from jaxdp.regression.features import ComposedFeatures
 from jaxdp.regression.learners import LinearFit, checked_label_range, range_share
 from jaxdp.regression.ledger import Ledger
-from jaxdp.regression.methods import (
-    AbstractDescentMethod,
-    AbstractMethod,
-    can_test,
-    is_hopeless,
-)
+from jaxdp.regression.methods import AbstractDescentMethod, AbstractMethod, can_test, is_hopeless
 
 _KINDS = {
     "linear": "linear in the columns",
@@ -103,20 +93,15 @@ class ExpectedScore(NamedTuple):
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
+class _LinearEstimator(PrivateEstimator, BaseEstimator):
     """The shared part of both estimators: public features, a fit, its attributes."""
 
-    epsilon: float | AbstractBudget
-    delta: float | None = None
     _: dataclasses.KW_ONLY
     input_range: tuple[Any, Any] | None = None
     columns: Columns | None = None
     features: str = "linear"
     fit_intercept: bool = True
     method: AbstractMethod | None = None
-    rows_per_person: int = 1
-    # A formatter of dataclasses would show it, though `repr` does not.
-    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     @abc.abstractmethod
     def _planned_for(self, num_samples: int) -> tuple[int, Curvature, float, float]:
@@ -234,9 +219,13 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         return inputs, labels, features, called
 
     def _keep(self, fit: LinearFit, names: ColumnNames | None, groups: Any) -> None:
-        known, dim = fit.release.record, fit.release.features.dim
+        known, features = fit.release.record, fit.release.features
         assert known is not None
-        inputs = names.inputs if names else tuple(map(str, range(dim)))
+        if self.features == "automatic" and self.features_ == "additive":
+            base = features.base if isinstance(features, WithConstant) else features
+            is_bent = isinstance(base, ColumnFeatures) and base.is_additive
+            self.features_ = "additive" if is_bent else "linear"
+        inputs = names.inputs if names else tuple(map(str, range(features.dim)))
         if self.columns is not None:
             words = self.columns.in_words
         else:
@@ -244,7 +233,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             words = [f"{in_full(low)} to {in_full(high)}" for low, high in ends]
         record = dataclasses.replace(
             known,
-            forecast=self._forecast_in_words(fit.release.features, known.num_samples),
+            learnt=f"{self._learns}, {_KINDS[self.features_]}",
+            forecast=self._forecast_in_words(features, known.num_samples),
             inputs=tuple(zip(inputs, words, strict=True)),
             ledger=tuple((one.share, one.mu, one.what) for one in fit.ledger.entries),
             noise_std=tuple(fit.noise_std.tolist()),
@@ -255,13 +245,6 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         self.ledger_: Ledger = fit.ledger
         self.noise_std_ = fit.noise_std
         self.cost_: Cost = self.release_.cost
-        features = self.release_.features
-        if self.features == "automatic" and self.features_ == "additive":
-            base = features.base if isinstance(features, WithConstant) else features
-            is_bent = isinstance(base, ColumnFeatures) and base.is_additive
-            self.features_ = "additive" if is_bent else "linear"
-        record = dataclasses.replace(record, learnt=f"{self._learns}, {_KINDS[self.features_]}")
-        self.release_ = dataclasses.replace(self.release_, record=record)
         turn, self.coef_names_ = self._to_columns(features, inputs)
         found = turn @ np.asarray(self.release_.coefficients, np.float64)
         self.coef_ = found[:-1].T
@@ -345,9 +328,6 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
         Returns:
             Lower and upper ends; infinite for features without rows that stand out of the noise.
-
-        Raises:
-            ValueError: as for `summary`.
         """
         return self.summary(level).interval(level)
 
@@ -627,14 +607,11 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
 
     _: dataclasses.KW_ONLY
     classes: tuple[Any, ...] | None = None
+    _learns: ClassVar[str] = "logistic regression"
 
     def _planned_for(self, num_samples):
         count = len(() if self.classes is None else self.classes)
         return 1 if count <= 2 else count, of_classes(0.25), ClassSlopes.share, 0.0
-
-    @property
-    def _learns(self):
-        return "logistic regression"
 
     def fit(self, X: Any, y: Any, groups: Any = None, **others: Any) -> "DPLogisticRegression":
         """Spend the budget on one release; see `DPLinearRegression.fit`. Labels are classes."""

@@ -10,10 +10,10 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import gathered
 from jaxdp.core.checks import (
-    described,
     given_array,
     refuse_collections,
     require_count,
+    require_function,
     require_shape,
 )
 from jaxdp.core.numerics.precision import in_float64
@@ -37,17 +37,12 @@ def row_blocks(
     Yields:
         The values of each block, the last one shorter; nothing if n = 0.
 
-    Raises:
-        ValueError, TypeError: inputs are not a matrix, or `rows` is not a whole number >= 1.
-
     Example:
         >>> from jaxdp.kernels import IdentityFeatures, row_blocks
         >>> [len(block) for block in row_blocks(IdentityFeatures(1), [[1.0], [2.0], [3.0]], rows=2)]
         [2, 1]
     """
-    if not callable(function) or isinstance(function, type):
-        came = described(function)
-        raise TypeError(f"expected function to be a feature map or a function, got {came}")
+    require_function("function", function, "a feature map or a function")
     refuse_collections("inputs", inputs)
     has_axes = hasattr(inputs, "ndim")
     table: Any = gathered(inputs) if has_axes else given_array("inputs", inputs)

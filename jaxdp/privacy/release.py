@@ -13,12 +13,7 @@ from jaxdp.core.checks import concrete, described, require_count, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
 from jaxdp.privacy.arguments import check_delta, host_scalar, persons
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon_published
-from jaxdp.privacy.mechanisms import (
-    AbstractMechanism,
-    Composition,
-    Unproved,
-    require_mechanism,
-)
+from jaxdp.privacy.mechanisms import AbstractMechanism, Composition, Unproved, require_mechanism
 
 _Scalar = float | Float[Array, ""]
 

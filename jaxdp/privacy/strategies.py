@@ -18,13 +18,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
-from jaxdp.core.checks import (
-    concrete,
-    require_count,
-    require_finite,
-    require_real,
-    require_scalar,
-)
+from jaxdp.core.checks import concrete, require_count, require_finite, require_real, require_scalar
 from jaxdp.core.numerics.batching import inverse_of_lower, one_at_a_time
 from jaxdp.core.numerics.precision import full_products
 

@@ -47,6 +47,7 @@ class AbstractSlopes(abc.ABC):
     curvature: Curvature
     offset: Float[np.ndarray, " outputs"]  # added to the outputs; public
     share: float = 0.0  # budget share of the releases of this class
+    num_stages: int = 1  # number of descents, one from the end of the other; public
 
     @abc.abstractmethod
     def of(
@@ -62,11 +63,6 @@ class AbstractSlopes(abc.ABC):
         is no descent, and the labels' mean has the whole budget.
         """
 
-    @property
-    def num_stages(self) -> int:
-        """The number of descents, one from the end of the other; public."""
-        return 1
-
     def enter(
         self,
         rows: PrivateRows,
@@ -75,7 +71,6 @@ class AbstractSlopes(abc.ABC):
         in_all: int,
     ) -> float:
         """Begin a stage of so many at these weights, and return the size of a slope there."""
-        del rows, weights, stage, in_all
         return 1.0
 
     @abc.abstractmethod
@@ -134,10 +129,7 @@ class SquaredSlopes(AbstractSlopes):
             self._scale = math.hypot(self._scale, middle)
         what = "histogram of the residuals' magnitudes"
         self._mus = [ledger.spend(what, one) for _ in range(num_scales - 1)]
-
-    @property
-    def num_stages(self):
-        return 2 if self._mus else 1
+        self.num_stages = 2 if self._mus else 1
 
     def enter(self, rows, weights, stage, in_all):
         count = len(self._mus) if stage + 1 == in_all else len(self._mus) // 3
@@ -162,7 +154,6 @@ class SquaredSlopes(AbstractSlopes):
         return self._scale
 
     def law(self, bound, square):
-        del square
         inside = self.curvature.share(bound / self._scale)
         if self._found is None:
             return inside, min(self._scale, bound) ** 2, inside

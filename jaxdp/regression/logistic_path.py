@@ -21,8 +21,11 @@ from jaxtyping import Float
 from jaxdp.regression.descent import Stage
 from jaxdp.regression.descent_plan import variance_of_an_iterate
 
-_NODES, _HALVINGS = 24, 40
+_HALVINGS = 40
 _LARGEST = 400.0  # variance of outputs
+# A sum over these nodes is a mean over normal numbers.
+_POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 class LogisticPath(NamedTuple):
@@ -50,19 +53,13 @@ class LogisticPath(NamedTuple):
             )
         variance = math.sqrt(low * high)
         average = _average(stages, offset, variance)
-        points, weights = _gaussian()
-        end = math.sqrt(variance) * points + _shift(offset, variance)
+        end = math.sqrt(variance) * _POINTS + _shift(offset, variance)
         at_end, at_average = (_law(offset + share * end) for share in (1.0, average))
         bend, square, mean_bend, mean_square = (
-            float(part @ weights) for part in (*at_end, *at_average)
+            float(part @ _WEIGHTS) for part in (*at_end, *at_average)
         )
-        along = float(at_end[0] * points**2 @ weights) / bend
+        along = float(at_end[0] * _POINTS**2 @ _WEIGHTS) / bend
         return cls(1 - average, bend / mean_bend, along, square / mean_square)
-
-
-def _gaussian() -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
-    points, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-    return points, weights / weights.sum()
 
 
 def _law(outputs: Float[np.ndarray, "..."]):
@@ -73,11 +70,10 @@ def _law(outputs: Float[np.ndarray, "..."]):
 
 def _shift(offset: float, variance: float) -> float:
     """The mean of f, at which the classes are as frequent as at the offset alone."""
-    points, weights = _gaussian()
     wanted, low, high = _chance(np.array(offset)), -_LARGEST, _LARGEST
     for _ in range(2 * _HALVINGS):
         middle = (low + high) / 2
-        found = _chance(offset + middle + math.sqrt(variance) * points) @ weights
+        found = _chance(offset + middle + math.sqrt(variance) * _POINTS) @ _WEIGHTS
         low, high = (middle, high) if found < wanted else (low, middle)
     return (low + high) / 2
 
@@ -88,9 +84,8 @@ def _chance(outputs: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
 
 def _average(stages: list[Stage], offset: float, variance: float) -> float:
     """The share of the function in the average."""
-    points, weights = _gaussian()
-    signal, noise = math.sqrt(variance) * points[:, None], points[None]
-    both = weights[:, None] * weights[None]
+    signal, noise = math.sqrt(variance) * _POINTS[:, None], _POINTS[None]
+    both = _WEIGHTS[:, None] * _WEIGHTS[None]
     whole = signal + _shift(offset, variance)
     target = _chance(offset + whole)
     share = 0.0

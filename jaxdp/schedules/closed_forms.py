@@ -1,6 +1,6 @@
 """Schedules in closed form, whose squared drops are accurate over any number of steps."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +24,8 @@ class Constant(AbstractSchedule):
         3.0
     """
 
+    is_falling: ClassVar[bool] = True
+    is_constant: ClassVar[bool] = True
     value: Float[Array, ""]
 
     def __init__(self, value: ArrayLike):
@@ -38,14 +40,6 @@ class Constant(AbstractSchedule):
 
     def squared_drop(self, step, num_steps):
         return jnp.zeros_like(self.value * step)
-
-    @property
-    def is_falling(self):
-        return True
-
-    @property
-    def is_constant(self):
-        return True
 
 
 class Polynomial(AbstractSchedule):
@@ -64,6 +58,7 @@ class Polynomial(AbstractSchedule):
         [3.0, 2.121, 0.0]
     """
 
+    is_falling: ClassVar[bool] = True
     peak: Float[Array, ""]
     power: Float[Array, ""]
 
@@ -90,10 +85,6 @@ class Polynomial(AbstractSchedule):
         return self.peak**2 * _power(left / num_steps, 2 * self.power) * lost
 
     @property
-    def is_falling(self):
-        return True
-
-    @property
     def is_constant(self):
         power = concrete(self.power)
         return power is not None and bool(np.all(power == 0))
@@ -113,6 +104,7 @@ class Hyperbolic(AbstractSchedule):
         [3.0, 1.5, 0.6]
     """
 
+    is_falling: ClassVar[bool] = True
     peak: Float[Array, ""]
     knee: Float[Array, ""]
 
@@ -131,10 +123,6 @@ class Hyperbolic(AbstractSchedule):
     def squared_drop(self, step, num_steps):
         first, last = self.at_step(step, num_steps), self.at_step(step + 1, num_steps)
         return first * last / (self.peak * self.knee * num_steps) * (first + last)
-
-    @property
-    def is_falling(self):
-        return True
 
 
 class PiecewiseLinear(AbstractSchedule):

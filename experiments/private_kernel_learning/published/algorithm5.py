@@ -30,6 +30,7 @@ from experiments.private_kernel_learning.published.learner import (
     ROUNDING,
     check_noise_arguments,
     classic_multiplier,
+    host_rows,
     scaled_down,
     statement,
 )
@@ -41,7 +42,7 @@ from jaxdp.kernels.evaluation import host_gram
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
 from jaxdp.kernels.margin.stated_constants import on_host
-from jaxdp.kernels.release.tables import host_rows, in_order
+from jaxdp.kernels.release.tables import in_order
 from jaxdp.losses import AbstractMarginLoss
 from jaxdp.privacy.mechanisms import GaussianMechanism
 

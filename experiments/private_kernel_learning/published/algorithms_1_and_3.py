@@ -54,6 +54,7 @@ from experiments.private_kernel_learning.published.learner import (
     AbstractPublishedLearner,
     check_noise_arguments,
     classic_multiplier,
+    host_rows,
     scaled_down,
     statement,
 )
@@ -71,7 +72,7 @@ from jaxdp.kernels.evaluation import row_blocks
 from jaxdp.kernels.release.joint_release import joint_sensitivity
 from jaxdp.kernels.release.private_learner import FitRequest
 from jaxdp.kernels.release.released_function import ReleasedFunction
-from jaxdp.kernels.release.tables import host_rows, in_order
+from jaxdp.kernels.release.tables import in_order
 from jaxdp.privacy.mechanisms import GaussianMechanism, Unproved
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise

@@ -18,11 +18,12 @@ from jaxtyping import Array, Float, Real
 from experiments.private_kernel_learning.published.exact_paths import ExactPaths
 from experiments.private_kernel_learning.published.learner import (
     AbstractPublishedLearner,
+    host_rows,
     scaled_down,
 )
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.release.private_learner import FitRequest, Released
-from jaxdp.kernels.release.tables import ColumnNames, host_rows, in_order
+from jaxdp.kernels.release.tables import ColumnNames, in_order
 from jaxdp.privacy.accounting import Cost, cost_of
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise

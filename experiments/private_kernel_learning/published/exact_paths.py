@@ -16,11 +16,11 @@ import numpy as np
 import scipy
 from jaxtyping import Array, Float, Key
 
+from experiments.private_kernel_learning.published.learner import host_rows
 from jaxdp.core.checks import require_count, require_key
 from jaxdp.core.numerics.precision import in_float64
 from jaxdp.kernels.base import AbstractKernel, require_kernel
 from jaxdp.kernels.evaluation import host_gram
-from jaxdp.kernels.release.tables import host_rows
 
 # Share of the variance at each point: far above the rounding of a factorisation, some 1e-16 times
 # the number of points, and too small to be seen in any number of paths.

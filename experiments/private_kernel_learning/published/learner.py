@@ -1,6 +1,7 @@
 """Common to the paper's learners: the multiplier of their noise, its source and their statement."""
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,6 +10,7 @@ from jaxtyping import Float
 
 from jaxdp.core.checks import require_count
 from jaxdp.kernels.release.private_learner import AbstractPrivateLearner, FitRequest, Released
+from jaxdp.kernels.release.tables import real_array
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.mechanisms import AbstractMechanism
@@ -81,6 +83,16 @@ def statement(
         StatedBudget(request.epsilon, request.delta),
         num_records=request.num_samples,
     )
+
+
+def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
+    """Points as a finite matrix in float64; an error names the argument."""
+    rows = real_array(name, value).astype(np.float64)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"expected {name} of shape (rows, dim), got {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError(f"expected finite {name}, got NaN or infinite entries")
+    return rows
 
 
 def scaled_down(

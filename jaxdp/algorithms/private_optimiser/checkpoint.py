@@ -24,6 +24,7 @@ from jaxdp.algorithms.private_optimiser.state import require_untraced
 from jaxdp.clipping.ghost.traced_loss import require_gradient
 from jaxdp.core.checks import require_kind
 from jaxdp.core.digests import UnreadableError, digest, versions_of_results
+from jaxdp.core.display import is_key
 from jaxdp.core.files import (
     HEADER,
     DamagedError,
@@ -187,12 +188,8 @@ def _read(content: np.ndarray, like: Any) -> Array:
     if content.dtype != np.uint8 or content.size != numbers.nbytes:
         raise DamagedError("an array is not of the model's shape")
     array = jnp.asarray(content.view(numbers.dtype).reshape(numbers.shape))
-    return jr.wrap_key_data(array, impl=jr.key_impl(like)) if _is_key(like) else array
+    return jr.wrap_key_data(array, impl=jr.key_impl(like)) if is_key(like) else array
 
 
 def _numbers(leaf: Any) -> np.ndarray:
-    return np.asarray(jr.key_data(leaf) if _is_key(leaf) else leaf)
-
-
-def _is_key(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jr.key_data(leaf) if is_key(leaf) else leaf)

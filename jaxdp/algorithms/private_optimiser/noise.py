@@ -84,11 +84,6 @@ class AbstractNoise(eqx.Module):
     is_on_host: ClassVar[bool] = False  # noise is added between compiled parts of a step
 
     @property
-    def has_one_scale(self) -> bool:
-        """Whether the proof has one scale for all steps."""
-        return self.over_steps is not None
-
-    @property
     def is_valid(self) -> Bool[Any, ""]:
         """Whether traced numbers are in the ranges required of concrete ones."""
         return np.asarray(True) if self.over_steps is None else self.over_steps.is_valid
@@ -190,7 +185,9 @@ class SimulatedNoise(AbstractNoise):
         self.require_past(past, total.high)
         fresh = simulated_noise(total.high, scale.std, step, key=key)
         noise, past = self.shaped(fresh, past, step)
-        return with_noise(total, noise), past
+        # The small part meets the noise first: noise is added before the sum rounds.
+        parts = total.high, total.low, noise
+        return jax.tree.map(lambda high, low, noise: high + (low + noise), *parts), past
 
     def noisy_count(self, count, std, bound, step, *, key):
         # From a separate stream: the sum's noise is drawn from the key itself.
@@ -308,12 +305,6 @@ def simulated_noise(
         for leaf, leaf_key in zip(leaves, keys, strict=True)
     ]
     return jax.tree.unflatten(structure, noise)
-
-
-def with_noise(total: TwoPartSum, noise: PyTree[Array]) -> PyTree[Float[Array, "..."]]:
-    """The sum plus noise, in the precision of the sum."""
-    # The small part meets the noise first: noise is added before the sum rounds.
-    return jax.tree.map(lambda high, low, noise: high + (low + noise), total.high, total.low, noise)
 
 
 def simulated_lines(

@@ -238,7 +238,8 @@ def add_noise(
     find = functools.partial(sensitivity_excess, places, num_weights, num_devices=num_devices)
     # One record moves a sum in floating point by up to C (1 + excess).
     excess = find(microbatch_size=microbatch_size, is_rounded=is_rounded)
-    if noise.has_one_scale:
+    # The proof of noise over the steps has one scale for all of them.
+    if over is not None:
         excess = max(excess, find(microbatch_size=None, is_rounded=True))
     if math.isinf(excess):
         expected = "batches whose rounding is bounded, up to about 2^22 records"

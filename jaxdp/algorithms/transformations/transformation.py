@@ -13,7 +13,13 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jaxdp.core.arrays import as_wide_float, float_dtype, in_jax, in_numpy
-from jaxdp.core.checks import concrete, described, require_kind, require_non_negative
+from jaxdp.core.checks import (
+    concrete,
+    described,
+    require_kind,
+    require_non_negative,
+    require_scalar,
+)
 from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic
 from jaxdp.schedules.callables import as_schedule
 
@@ -148,9 +154,7 @@ def rate_of(
     else:
         rate = as_wide_float(learning_rate, "learning_rate")
         require_non_negative("learning_rate", rate)
-        if rate.ndim:
-            came = f"got shape {rate.shape}; make a batch with vmap over the constructor"
-            raise ValueError(f"expected learning_rate to be a scalar, {came}")
+        require_scalar("learning_rate", rate)
     expected = "expected optimiser to make a transformation of a learning rate, as optax.sgd does"
     try:
         made = Transformation(optimiser, rate, num_steps).made(float)

@@ -24,7 +24,7 @@ from jaxdp.attacks.base import AbstractTarget
 from jaxdp.attacks.objective import relative_loss
 from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending
 from jaxdp.attacks.optimisers.moves import chosen_rows, reseeded, thinned, with_spares
-from jaxdp.attacks.optimisers.scaled_steps import Descent, Scaling, descend
+from jaxdp.attacks.optimisers.scaled_steps import Descent, Scaling, chosen, descend
 from jaxdp.core.keys import numbered_key
 
 # The numbers below were set by hand on random features of width 2dn to 10dn. Of twelve random
@@ -172,7 +172,7 @@ class Rounds:
             moved = reseeded(self.target, state.inputs, num_known=known)
             trial = self._stage(batched, _at_rest(moved), is_active, self.goal, _CHUNKS)
             is_active &= np.asarray(trial.loss) < _HELPED * np.asarray(state.loss)
-            state = _chosen(is_active, trial, state)
+            state = chosen(is_active, trial, state)
             is_active &= np.asarray(state.loss) > self.goal
         return state
 
@@ -187,7 +187,7 @@ class Rounds:
             is_better = is_active & (np.asarray(trial.loss) < np.asarray(state.loss))
             is_active = is_better & (np.asarray(trial.loss) < _SETTLED * np.asarray(state.loss))
             is_active &= np.asarray(trial.loss) > self.goal
-            state = _chosen(is_better, trial, state)
+            state = chosen(is_better, trial, state)
         return state
 
     def _descend(self, batched, state, is_active, num_steps, is_used: Any = None):
@@ -234,7 +234,7 @@ class Rounds:
         losses = np.asarray(_losses(self.target, inputs), np.float64)
         share = np.where(self.losses <= self.tolerance, _FOUND, _BETTER)
         is_better = is_active & ((losses < share * self.losses) | (self.number == 0))
-        self.best = _chosen(is_better, inputs, self.best)
+        self.best = chosen(is_better, inputs, self.best)
         self.losses = np.where(is_better, losses, self.losses)
         self.idle = np.where(is_better, 0, self.idle + idle)
 
@@ -262,15 +262,6 @@ def _at_rest(inputs):
 @eqx.filter_jit
 def _losses(target, inputs):
     return jax.vmap(lambda rows: relative_loss(target, rows))(inputs)
-
-
-@eqx.filter_jit
-def _chosen(is_first, first, second):
-    return jax.tree.map(
-        lambda one, other: jnp.where(is_first.reshape(-1, *[1] * (one.ndim - 1)), one, other),
-        first,
-        second,
-    )
 
 
 class CurvatureScaledMomentum(AbstractOptimiser):

@@ -3,7 +3,6 @@
 Source: Golub and Pereyra (1973), variable projection; Kaufman (1975).
 """
 
-import functools
 from typing import NamedTuple
 
 import equinox as eqx
@@ -26,6 +25,7 @@ from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending, on
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.numerics.batching import solve_positive
+from jaxdp.core.numerics.precision import product
 
 # Limit on the unknowns d n; the normal matrix then takes 67 MB in float32.
 _MOST_UNKNOWNS = 4096
@@ -193,9 +193,6 @@ def _step(target, state: _State, limits: _Limits) -> _State:
     )
 
 
-_product = functools.partial(jnp.matmul, precision=Precision.HIGHEST)
-
-
 def normal_equations(
     target: AbstractTarget, inputs: Float[Array, "n dim"], is_free: Bool[Array, " n"]
 ) -> tuple[Float[Array, "unknowns unknowns"], Float[Array, " unknowns"]]:
@@ -216,14 +213,14 @@ def normal_equations(
         jacobian = _jacobian(linearised.push_forward, inputs)
         left = residual(linearised.features, block.parameters, alpha)
         return (
-            _product(jacobian, jacobian.T),
-            _product(linearised.features, jacobian.T),
-            linearised.pull_back(_product(alpha, left.T)),
+            product(jacobian, jacobian.T),
+            product(linearised.features, jacobian.T),
+            linearised.pull_back(product(alpha, left.T)),
         )
 
     squares, mixed, pulled = sum_over_blocks(target, parts)
-    projected = squares - _product(mixed.T, solve_coefficients(products._replace(moments=mixed)))
-    weights = jnp.where(is_free[:, None] & is_free[None], _product(alpha, alpha.T), 0)
+    projected = squares - product(mixed.T, solve_coefficients(products._replace(moments=mixed)))
+    weights = jnp.where(is_free[:, None] & is_free[None], product(alpha, alpha.T), 0)
     blocks = projected.reshape(count, dim, count, dim) * weights[:, None, :, None]
     units = inputs / jnp.linalg.norm(inputs, axis=1, keepdims=True)
     blocks = _tangent(units, _tangent(units, blocks).transpose(2, 3, 0, 1))

@@ -7,7 +7,7 @@ weight), and a row's own curvature falls with the square of its coefficient. Sol
 makes all rows equally fast. Derived: the form, and its gain over its diagonal, test_moves.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -71,11 +71,16 @@ def descend(
         return Descent(moved.inputs, moved.velocity, total)
 
     begun = state._replace(loss=jnp.zeros_like(state.loss))
-    ended = lax.fori_loop(0, num_steps, step, begun)
+    return chosen(is_active, lax.fori_loop(0, num_steps, step, begun), state)
+
+
+@eqx.filter_jit
+def chosen(is_first: Bool[Array, " starts"], first: Any, second: Any) -> Any:
+    """A pytree with the first values of some starts, and the second ones of the others."""
     return jax.tree.map(
-        lambda new, old: jnp.where(is_active.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-        ended,
-        state,
+        lambda one, other: jnp.where(is_first.reshape(-1, *[1] * (one.ndim - 1)), one, other),
+        first,
+        second,
     )
 
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 import jaxdp
 from jaxdp.cli.output import as_json
-from jaxdp.core.packages import installed_version
+from jaxdp.core.packages import version_of
 
 _CORE = ("jax", "jaxlib", "equinox", "diffrax", "lineax", "optax", "chex", "jaxtyping")
 _CORE += ("numpy", "scipy")
@@ -54,7 +54,7 @@ def doctor(options: argparse.Namespace) -> int:
     """Print the report; return 1 if a number of the self-test is wrong, else 0."""
     packages = _versions(_CORE)
     found: dict[str, Any] = {
-        "jaxdp": installed_version(),
+        "jaxdp": version_of(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": packages,

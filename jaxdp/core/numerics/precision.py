@@ -17,11 +17,7 @@ def product(left: Array, right: Array) -> Array:
 
 def x64(is_enabled: bool = True) -> contextlib.AbstractContextManager[Any]:
     """A context in which JAX computes in float64 or, if not enabled, in float32."""
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(is_enabled)
-    from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-
-    return enable_x64(is_enabled)
+    return jax.enable_x64(is_enabled)
 
 
 def full_products() -> contextlib.AbstractContextManager[Any]:

@@ -17,7 +17,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import plain_number
-from jaxdp.core.checks import described, host_number, require_count, require_positive
+from jaxdp.core.checks import host_number, require_count, require_function, require_positive
 from jaxdp.core.keys import purpose_key
 from jaxdp.kernels.base import (
     AbstractFeatureMap,
@@ -112,10 +112,6 @@ class FunctionFeatures(AbstractFeatureMap):
             JAX, chosen without the data. `ClippedFeatures` gives it a bound.
         num_inputs: number of columns, d.
 
-    Raises:
-        TypeError: the function is not callable.
-        ValueError: its value is not a vector.
-
     Example:
         >>> from jaxdp.kernels import FunctionFeatures
         >>> FunctionFeatures(lambda row: row**2, num_inputs=2)([[2.0, 3.0]]).tolist()
@@ -126,7 +122,7 @@ class FunctionFeatures(AbstractFeatureMap):
     num_inputs: int = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
-        require_function(self.function)
+        require_function("function", self.function, _A_FUNCTION)
         require_count("num_inputs", self.num_inputs)
         _ = self.num_outputs
 
@@ -151,14 +147,7 @@ class FunctionFeatures(AbstractFeatureMap):
         return shape[0]
 
 
-def require_function(function: Any, name: str = "function") -> None:
-    if not callable(function) or isinstance(function, type):
-        raise TypeError(
-            f"expected {name} to be a feature map or a function of one row, got "
-            f"{described(function)}"
-        )
-
-
+_A_FUNCTION = "a feature map or a function of one row"
 # Features are float32.
 _LARGEST_BOUND = 1e38
 # The norm to which the features of a function are clipped.
@@ -210,7 +199,7 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
         if self.kernel is not None:
             require_kernel(self.kernel)
         if self.feature_map is not None:
-            require_function(self.feature_map, "feature_map")
+            require_function("feature_map", self.feature_map, _A_FUNCTION)
         # Raises if there is no public bound.
         _ = self.feature_bound
 

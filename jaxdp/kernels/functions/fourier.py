@@ -184,7 +184,6 @@ class AbstractRadialKernel(AbstractStationaryKernel):
         return jnp.ones(len(rows), rows.dtype)
 
     def bound(self, radius=math.inf):
-        del radius
         return 1.0
 
     def features(self, num_features, dim, *, key):
@@ -208,9 +207,6 @@ class Gaussian(AbstractRadialKernel):
     Args:
         scale: s > 0 and finite, in units of the inputs; 1 in PK Section 5.
 
-    Raises:
-        ValueError: the scale is not a positive finite number.
-
     Example:
         >>> from jaxdp.kernels import Gaussian
         >>> print(f"{Gaussian(scale=1.0)([[0.0]], [[2.0]]).item():.3f}")
@@ -221,7 +217,6 @@ class Gaussian(AbstractRadialKernel):
         return jnp.exp(-squares / 2)
 
     def _frequency_scales(self, num, *, key):
-        del key
         return jnp.ones(num, jnp.float32)
 
 
@@ -232,9 +227,6 @@ class Laplace(AbstractRadialKernel):
 
     Args:
         scale: s > 0 and finite, in the units of the inputs.
-
-    Raises:
-        ValueError: the scale is not a positive finite number.
 
     Example:
         >>> from jaxdp.kernels import Laplace
@@ -260,9 +252,6 @@ class Matern(AbstractRadialKernel):
     Args:
         scale: s > 0, in the units of the inputs.
         smoothness: $\nu$, one of 0.5, 1.5, ..., 9.5, else ValueError (no Bessel functions in JAX).
-
-    Raises:
-        ValueError: the smoothness is another one; it would need Bessel functions, which JAX lacks.
 
     Example:
         >>> from jaxdp.kernels import Matern

@@ -27,9 +27,6 @@ class TorusKernel(AbstractKernel):
     Args:
         eigenvalues: $\mu$, (L,), L >= 1 finite numbers >= 0.
 
-    Raises:
-        ValueError: the coefficients are not a vector of finite numbers >= 0, or there are none.
-
     Example:
         >>> from jaxdp.kernels import TorusKernel
         >>> TorusKernel.power_law(5, capacity=0.5).eigenvalues.tolist()
@@ -74,12 +71,10 @@ class TorusKernel(AbstractKernel):
 
     def bound(self, radius=math.inf):
         r"""At most $(\mu_1 + 2\sum_j \max(\mu_{2j}, \mu_{2j+1}))^{1/2}$, whatever the radius."""
-        del radius
         return _norm_bound(self.eigenvalues)
 
     def features(self, num_features, dim, *, key):
         """The exact features, `MercerFeatures`; no draws."""
-        del num_features, key
         if dim != 1:
             raise ValueError(f"expected dim = 1, for the circle, got {dim}")
         return MercerFeatures(self.eigenvalues)

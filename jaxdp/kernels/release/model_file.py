@@ -73,7 +73,7 @@ def load(path: str | os.PathLike) -> Any:
     require_kind("path", path, (str, bytes, os.PathLike), "the path of a file")
     try:
         return _unpacked(read_arrays(path, largest=_MOST_BYTES))
-    except (Refused, DamagedError) as reason:
+    except DamagedError as reason:
         raise ValueError(f"{os.fspath(path)}: {printable(str(reason))}") from None
     except MemoryError:
         raise ValueError(f"{os.fspath(path)}: more than this machine's memory holds") from None
@@ -82,21 +82,21 @@ def load(path: str | os.PathLike) -> Any:
 def _unpacked(arrays: dict[str, np.ndarray]) -> eqx.Module:
     header = header_of(arrays)
     if not isinstance(header, dict) or list(header) != ["format", "version", "function"]:
-        raise Refused("not a file of a released function: its header is of something else")
+        raise DamagedError("not a file of a released function: its header is of something else")
     kind, version, parts = header.values()
     if kind != _FORMAT:
-        raise Refused(f"not a file of a released function, but of {kind!r}")
+        raise DamagedError(f"not a file of a released function, but of {kind!r}")
     if type(version) is not int or version != _VERSION:
-        raise Refused(
+        raise DamagedError(
             f"expected version {_VERSION} of the format, got {version!r}: fit again with this "
             "version of jaxdp, or load it with the one that wrote it"
         )
     try:
         function = decoded(parts, arrays)
     except RecursionError:
-        raise Refused("parts within parts without end") from None
+        raise DamagedError("parts within parts without end") from None
     if arrays:
-        raise Refused(f"entries that belong to nothing: {', '.join(sorted(arrays))}")
+        raise DamagedError(f"entries that belong to nothing: {', '.join(sorted(arrays))}")
     check(function)
     return function
 
@@ -127,10 +127,6 @@ _CLASSES["privacy.ObjectivePerturbation"] = "jaxdp.privacy", "ObjectivePerturbat
 _CLASSES["kernels.Columns"] = "jaxdp.kernels", "ColumnNames"
 
 
-class Refused(Exception):
-    """The reason, in words, why a file is not loaded."""
-
-
 def encoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     """JSON for a value; its arrays are put into `arrays` under names of their own."""
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -157,16 +153,16 @@ def decoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if kind == "array" and not others:
         return _array(value[kind], arrays)
     if kind != "class" or others != ["fields"] or not isinstance(value["fields"], dict):
-        raise Refused(f"an unknown kind of part, {kind!r}")
+        raise DamagedError(f"an unknown kind of part, {kind!r}")
     cls = importable().get(value["class"]) if isinstance(value["class"], str) else None
     if cls is None:
-        raise Refused(f"an unknown class, {value['class']!r}")
+        raise DamagedError(f"an unknown class, {value['class']!r}")
     parts = value["fields"]
     if value["class"] == "privacy.Release" and "records_per_person" not in parts:
         # Files of earlier versions are about one record.
         parts = parts | {"records_per_person": None}
     if list(parts) != [field.name for field in fields(cls)]:
-        raise Refused(f"expected the fields of {value['class']}, got {', '.join(parts)}")
+        raise DamagedError(f"expected the fields of {value['class']}, got {', '.join(parts)}")
     # As in unflattening a pytree, constructors that draw or compute are not run.
     module = object.__new__(cls)
     for name, part in parts.items():
@@ -177,23 +173,23 @@ def decoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 def _array(name: Any, arrays: dict[str, np.ndarray]) -> jax.Array:
     found = arrays.pop(name, None) if isinstance(name, str) else None
     if found is None:
-        raise Refused(f"no array {name!r}")
+        raise DamagedError(f"no array {name!r}")
     # JAX has no arrays of another byte order, or of more than 64 bits.
     is_jaxs = found.dtype.isnative and found.dtype.itemsize <= 8
     if found.dtype.kind not in "fiu" or not is_jaxs:
-        raise Refused(f"expected {name} to hold numbers, got {found.dtype}")
+        raise DamagedError(f"expected {name} to hold numbers, got {found.dtype}")
     if not np.isfinite(found).all():
-        raise Refused(f"{name} is not finite")
+        raise DamagedError(f"{name} is not finite")
     array = jnp.asarray(found)
     if array.dtype != found.dtype:
-        raise Refused(f"{name} is {found.dtype}: enable x64 (JAX_ENABLE_X64=1) to load it")
+        raise DamagedError(f"{name} is {found.dtype}: enable x64 (JAX_ENABLE_X64=1) to load it")
     return array
 
 
 def check(function: Any) -> None:
     """Refuse a function whose parts have wrong shapes or types, without computing anything."""
     if type(function) is not importable()["ReleasedFunction"]:
-        raise Refused("what it holds is not a released function")
+        raise DamagedError("what it holds is not a released function")
     try:
         for part in _modules(function):
             hints = get_type_hints(type(part))
@@ -210,9 +206,9 @@ def check(function: Any) -> None:
         repr((function, function.card))
     except Exception as error:
         # A wrongly written part may raise anything.
-        raise Refused(f"its parts do not fit together ({error})") from None
+        raise DamagedError(f"its parts do not fit together ({error})") from None
     if shape != (1, *function.coefficients.shape[1:]):
-        raise Refused(f"its parts do not fit together: one input gives {shape}")
+        raise DamagedError(f"its parts do not fit together: one input gives {shape}")
 
 
 def _is_of(value: Any, kind: Any) -> bool:

@@ -49,15 +49,6 @@ def check_magnitudes(table: Float[Any, "n dim"]) -> None:
             raise ValueError(f"expected inputs of magnitude at most {largest:.3g}")
 
 
-def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
-    rows = real_array(name, value).astype(np.float64)
-    if rows.ndim != 2 or 0 in rows.shape:
-        raise ValueError(f"expected {name} of shape (rows, dim), got {rows.shape}")
-    if not np.isfinite(rows).all():
-        raise ValueError(f"expected finite {name}, got NaN or infinite entries")
-    return rows
-
-
 def real_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
     """Real numbers on the host: float32 and float64 unchanged, other types in float64."""
     array = given_array(name, value)

@@ -60,7 +60,6 @@ class NoiseRidge(AbstractRidgeRule):
         require_positive("factor", self.factor)
 
     def choose(self, statistics, *, public_seed):
-        del public_seed
         return self.factor * statistics.noise_norm
 
 
@@ -92,7 +91,6 @@ class Theorem11Rule(AbstractRidgeRule):
                 raise ValueError(f"expected {low} <= {name} <= 1, got {value}")
 
     def choose(self, statistics, *, public_seed):
-        del public_seed
         return self.ridge(statistics.num_samples, statistics.epsilon)
 
     def ridge(self, num_samples: int, epsilon: float) -> float:

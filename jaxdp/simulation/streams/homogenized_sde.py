@@ -17,7 +17,6 @@ $-g\,(a\,e + D\,\Theta_\perp)\,dt + g\sqrt{M/n}\;dB^s$, with $\Theta_\perp$ orth
 \min(\tilde\eta, 2/(\ell\gamma B))$.
 """
 
-import functools
 from typing import Any, ClassVar, NamedTuple
 
 import diffrax
@@ -135,19 +134,13 @@ def mean_gradient(problem: LinearRegression, algorithm: OnePassDPSGD, risk, rate
 class _PrivateNoisePath(diffrax.AbstractPath):
     """Independent increments of the private Brownian motion, with the squared rate as clock."""
 
+    t0: ClassVar[float] = 0.0
+    t1: ClassVar[float] = 1.0
     schedule: AbstractSchedule
     dim: int = eqx.field(static=True)
     dtype: jnp.dtype = eqx.field(static=True)
     grid: Float[Array, " steps"]
     key: Key[Array, ""]
-
-    @property
-    def t0(self):
-        return 0.0
-
-    @property
-    def t1(self):
-        return 1.0
 
     def evaluate(self, t0, t1=None, left=True, use_levy=False):
         if t1 is None:
@@ -158,7 +151,7 @@ class _PrivateNoisePath(diffrax.AbstractPath):
         return jnp.sqrt(drop) * normal
 
 
-@functools.partial(jax.jit, static_argnums=1)
+@eqx.filter_jit
 def _keys(key, num_runs: int):
     # Apart from the keys of other simulators, so that two of them can share a key.
     return run_keys(stream_key(key, "HomogenizedSDE"), num_runs)
