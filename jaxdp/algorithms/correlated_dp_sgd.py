@@ -52,6 +52,10 @@ class CorrelatedDPSGD(AbstractRhoPass):
             `jaxdp.privacy.independent_strategy`, `square_root_strategy`, or
             `jaxdp.planning.optimal_strategy`, which has the least predicted final risk.
 
+    Raises:
+        TypeError: an argument is not made of real numbers, or batch_size is no Python int.
+        ValueError: a value is out of range, or the strategy has another form.
+
     Example:
         >>> import jaxdp
         >>> strategy = jaxdp.privacy.square_root_strategy(4, 0.2)

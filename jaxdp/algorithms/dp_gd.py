@@ -55,6 +55,9 @@ class DPGD(AbstractAlgorithm):
         noise_scale: $\sigma$ >= 0; $\sigma\sqrt p$ for infinite width. The usual noise multiplier
             is $2\sigma/\sqrt\eta$.
 
+    Raises:
+        TypeError, ValueError: a value is of the wrong kind or out of range.
+
     Example:
         >>> import jaxdp
         >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
@@ -116,6 +119,9 @@ class DPGD(AbstractAlgorithm):
             calibration: None is `ExactCalibration()`.
             records_per_person: largest number k of records of one person, public; default 1. The
                 noise is k times that for one record, for every calibration.
+
+        Raises:
+            ValueError: the budget is outside the calibration's range.
         """
         calibration = ExactCalibration() if calibration is None else calibration
         expected = "one such as ExactCalibration()"

@@ -48,6 +48,9 @@ class OnePassDPSGD(AbstractRhoPass):
         num_steps: K; a Python int to simulate, possibly traced to predict.
         batch_size: B, samples per step.
 
+    Raises:
+        ValueError: a value is out of range, or the schedule increases.
+
     Example:
         >>> import jaxdp
         >>> rate = jaxdp.Polynomial(3.0, power=0.5)

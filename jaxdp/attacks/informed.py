@@ -156,6 +156,9 @@ def without_known_rows(
     Returns:
         A target with the remaining increment as parameters.
 
+    Raises:
+        ValueError, TypeError: shapes do not match, or all records are known.
+
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import without_known_rows
@@ -203,6 +206,9 @@ def membership_scores(
 
     Returns:
         The ratio of each run, (runs,); positive values favour the first record.
+
+    Raises:
+        ValueError, TypeError: shapes do not match, or there is no noise.
 
     Example:
         >>> import jax, jaxdp, numpy as np

@@ -45,6 +45,9 @@ def minimum_norm_parameters(
     Returns:
         The parameters, (p,) or (p, k), in the precision of the arguments.
 
+    Raises:
+        ValueError: p > n and the rows' features are linearly dependent, for example two equal rows.
+
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import minimum_norm_parameters
@@ -91,6 +94,9 @@ def gradient_descent_parameters(
 
     Returns:
         The parameters, (p,) or (p, k), in the precision of the arguments.
+
+    Raises:
+        ValueError: the steps diverged because the learning rate is too large.
 
     Example:
         >>> import jax, numpy as np

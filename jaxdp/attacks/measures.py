@@ -39,6 +39,9 @@ def matching(
         `order`, (n,), and `signs`, (n,), 1 or -1 (all 1 unless flips are allowed), such that
         `signs[:, None] * found_inputs[order]` corresponds to `true_inputs`.
 
+    Raises:
+        ValueError: the shapes differ, are not those of matrices, or something is not finite.
+
     Example:
         >>> from jaxdp.attacks import matching
         >>> matching([[1.0], [2.0]], [[-2.0], [1.0]], allow_sign_flips=True)

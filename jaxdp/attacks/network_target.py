@@ -65,8 +65,12 @@ class NetworkTarget(AbstractTarget):
 
     Args:
         features: a callable pytree, such as an Equinox module, from one input (d,) to (p,).
-        parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k), finite, not all zero.
+        parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k), not all zero.
         dim: d.
+
+    Raises:
+        ValueError, TypeError: the features are not (p,), something is not finite, or all
+            parameters are zero.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -261,7 +265,8 @@ def network_target(
         trained: the trained model of one flat input (d,): an `eqx.nn.MLP`, an `eqx.nn.Sequential`
             that ends in an `eqx.nn.Linear`, or any module together with `last`. Layers that need a
             key or a state, such as dropout, must be in inference mode (`eqx.nn.inference_mode`).
-        last_start: the last layer before training: its weights, (k, p), or the `eqx.nn.Linear`.
+        last_start: the last layer before training: its weights, (k, p), or the `eqx.nn.Linear`. If
+            it has not moved, or is no linear layer, a ValueError or TypeError is raised.
         last, dim: the selector of the last `eqx.nn.Linear`, such as `lambda model: model.head`, and
             d; None if an MLP or Sequential determines them.
 

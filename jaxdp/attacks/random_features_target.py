@@ -49,6 +49,9 @@ class RegeneratedWeights(AbstractDescription):
         num_features, dim: p < 2^31 rows of V, and d columns.
         block_size: rows of a block; None for blocks of about p / 200 rows, at least 256.
 
+    Raises:
+        TypeError, ValueError: the key is not a key, or a size is not a whole number >= 1.
+
     Example:
         >>> import jax
         >>> from jaxdp.attacks import RegeneratedWeights
@@ -154,6 +157,10 @@ class RandomFeaturesTarget(AbstractTarget):
         activation: phi, elementwise.
         parameters: $\theta$ (minus its value before training), (p,) or (p, k), not all zero.
         block_size: number of features per block of a V in memory; None for all.
+
+    Raises:
+        ValueError, TypeError: shapes do not match, all parameters are zero, or the activation is
+            not a function of numbers.
 
     Example:
         >>> import jax, numpy as np

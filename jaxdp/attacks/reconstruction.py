@@ -104,6 +104,9 @@ def reconstruct(
     Returns:
         The rows of the best start, their loss, and the reason why the search ended.
 
+    Raises:
+        ValueError: p <= n; any rows then explain the parameters.
+
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import reconstruct, span_target

@@ -84,6 +84,9 @@ def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
     Returns:
         A function of rows, with the training rows' `means` and `factors`.
 
+    Raises:
+        ValueError: the rows are not a table, or the floor is negative or not finite.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.data import column_scaling

@@ -328,6 +328,9 @@ class _LinearEstimator(PrivateEstimator, BaseEstimator):
 
         Returns:
             Lower and upper ends; infinite for features without rows that stand out of the noise.
+
+        Raises:
+            ValueError: as for `summary`.
         """
         return self.summary(level).interval(level)
 

@@ -37,6 +37,9 @@ def row_blocks(
     Yields:
         The values of each block, the last one shorter; nothing if n = 0.
 
+    Raises:
+        ValueError, TypeError: inputs are not a matrix, or `rows` is not a whole number >= 1.
+
     Example:
         >>> from jaxdp.kernels import IdentityFeatures, row_blocks
         >>> [len(block) for block in row_blocks(IdentityFeatures(1), [[1.0], [2.0], [3.0]], rows=2)]

@@ -42,6 +42,10 @@ def plot_grid(
     Returns:
         The figure.
 
+    Raises:
+        TypeError: `values` is not a DataArray, or `ax` holds no Axes.
+        ValueError: `ax` has not one Axes for each panel.
+
     Example:
         >>> import numpy as np, xarray
         >>> from jaxdp.plots import plot_grid

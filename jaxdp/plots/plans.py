@@ -40,6 +40,9 @@ def plot_plan(
     Returns:
         The figure.
 
+    Raises:
+        TypeError: the argument is not a plan or a Trajectory.
+
     Example:
         >>> import jaxdp
         >>> from jaxdp.plots import plot_plan

@@ -86,6 +86,7 @@ class FromSteps(AbstractSchedule):
 
     Raises:
         TypeError: the function is a schedule of jaxdp, or JAX cannot trace it.
+        ValueError: num_steps is below 1.
 
     Example:
         >>> import jaxdp, optax

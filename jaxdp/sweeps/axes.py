@@ -107,10 +107,14 @@ def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
 
     Args:
         key: the sweep's `jax.random.key`.
-        *indices: index >= 0 of the cell along each axis, in the order of the sweep's `axes`.
+        *indices: index of the cell along each axis, in the order of the sweep's `axes`.
 
     Returns:
         A `jax.random.key`.
+
+    Raises:
+        TypeError: `key` is not a `jax.random.key`, or an index is not a whole number.
+        ValueError: an index is negative.
 
     Example:
         >>> import jax

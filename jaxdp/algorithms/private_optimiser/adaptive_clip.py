@@ -75,6 +75,10 @@ class AdaptiveClip(AbstractDescription):
         quantile: gamma in [0, 1].
         learning_rate: eta >= 0.
 
+    Raises:
+        ValueError: a value is out of its range.
+        TypeError: a value is no number.
+
     Example:
         >>> import jaxdp, optax
         >>> from jaxdp.algorithms import AdaptiveClip

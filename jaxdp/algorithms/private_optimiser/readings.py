@@ -131,7 +131,7 @@ def adam_constants(
     Args:
         optimiser: `optax.adam` with any constants and rates, or an optimiser equal to it on every
             coordinate. The learning rate of a factory may be traced; other numbers are concrete.
-        num_steps: T >= 1; None for that of a private optimiser.
+        num_steps: T; None for that of a private optimiser.
 
     Returns:
         The rates of all steps and the other constants.
@@ -139,6 +139,7 @@ def adam_constants(
     Raises:
         NotCoveredError: the optimiser is not Adam; the message says what differs.
         TypeError: it is no optimiser, or num_steps is missing.
+        ValueError: num_steps is below 1.
 
     Example:
         >>> import optax

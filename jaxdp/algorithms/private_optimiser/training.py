@@ -65,8 +65,12 @@ class NonPrivateOptimiser(AbstractTrainable):
 
     Args:
         optimiser: an optax gradient transformation, or a factory as for `PrivateOptimiser`.
-        num_steps: T >= 1.
+        num_steps: T.
         learning_rate: for a factory, as for `PrivateOptimiser`.
+
+    Raises:
+        ValueError: num_steps is below 1, or a learning rate is negative or not finite.
+        TypeError: an argument is of another kind.
 
     Example:
         >>> import optax

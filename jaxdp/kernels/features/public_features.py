@@ -112,6 +112,10 @@ class FunctionFeatures(AbstractFeatureMap):
             JAX, chosen without the data. `ClippedFeatures` gives it a bound.
         num_inputs: number of columns, d.
 
+    Raises:
+        TypeError: the function is not callable.
+        ValueError: its value is not a vector.
+
     Example:
         >>> from jaxdp.kernels import FunctionFeatures
         >>> FunctionFeatures(lambda row: row**2, num_inputs=2)([[2.0, 3.0]]).tolist()

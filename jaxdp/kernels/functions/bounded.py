@@ -39,6 +39,9 @@ class ClippedFeatures(AbstractWrappedMap):
         base: the map z.
         bound: the bound B > 0, a finite scalar.
 
+    Raises:
+        ValueError: the bound is not a positive finite number.
+
     Example:
         >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures
         >>> ClippedFeatures(IdentityFeatures(2), bound=1.0)([[0.0, 4.0], [0.5, 0.0]]).tolist()
@@ -70,6 +73,9 @@ class NormScaling(AbstractInputScaling):
     Args:
         base: the map z, defined on the ball of radius R.
         radius: the radius R > 0, public, a finite scalar.
+
+    Raises:
+        ValueError: the radius is not a positive finite number.
 
     Example:
         >>> from jaxdp.kernels import IdentityFeatures, NormScaling

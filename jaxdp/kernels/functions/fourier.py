@@ -207,6 +207,9 @@ class Gaussian(AbstractRadialKernel):
     Args:
         scale: s > 0 and finite, in units of the inputs; 1 in PK Section 5.
 
+    Raises:
+        ValueError: the scale is not a positive finite number.
+
     Example:
         >>> from jaxdp.kernels import Gaussian
         >>> print(f"{Gaussian(scale=1.0)([[0.0]], [[2.0]]).item():.3f}")
@@ -227,6 +230,9 @@ class Laplace(AbstractRadialKernel):
 
     Args:
         scale: s > 0 and finite, in the units of the inputs.
+
+    Raises:
+        ValueError: the scale is not a positive finite number.
 
     Example:
         >>> from jaxdp.kernels import Laplace
@@ -252,6 +258,9 @@ class Matern(AbstractRadialKernel):
     Args:
         scale: s > 0, in the units of the inputs.
         smoothness: $\nu$, one of 0.5, 1.5, ..., 9.5, else ValueError (no Bessel functions in JAX).
+
+    Raises:
+        ValueError: the smoothness is another one; it would need Bessel functions, which JAX lacks.
 
     Example:
         >>> from jaxdp.kernels import Matern

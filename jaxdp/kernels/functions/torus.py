@@ -27,6 +27,9 @@ class TorusKernel(AbstractKernel):
     Args:
         eigenvalues: $\mu$, (L,), L >= 1 finite numbers >= 0.
 
+    Raises:
+        ValueError: the coefficients are not a vector of finite numbers >= 0, or there are none.
+
     Example:
         >>> from jaxdp.kernels import TorusKernel
         >>> TorusKernel.power_law(5, capacity=0.5).eigenvalues.tolist()
