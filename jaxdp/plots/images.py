@@ -29,8 +29,8 @@ def plot_images(
     found.
 
     Args:
-        rows: stacks of as many images each, (images, height, width) or (images, height, width, 3):
-            whole numbers from 0 to 255, or numbers that are clipped to [0, 1].
+        rows: stacks of shape (images, height, width) or (images, height, width, 3): whole numbers
+            from 0 to 255, or numbers that are clipped to [0, 1].
         labels: labels of the stacks, at the left.
         captions: captions of each stack's images, below them; an empty sequence for none.
         columns: images side by side; longer stacks are broken like lines of text.
@@ -40,6 +40,9 @@ def plot_images(
 
     Returns:
         The figure.
+
+    Raises:
+        ValueError: stacks of different length, or captions or labels of another number.
 
     Example:
         >>> import numpy as np

@@ -228,14 +228,16 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
         kernel, num_projections, num_features, input_bound, input_range, feature_map: the arguments
             of `PrivateKernelRidge`.
         loss: $\ell$ of the margin y f(x) for labels -1 and +1, `jaxdp.losses.Logistic()` or your
-            own, which has to keep the bounds that it states; for labels 0, ..., k - 1 `Softmax(k)`:
-            the release then gives k scores a row.
+            own; for labels 0, ..., k - 1 `Softmax(k)`: the release then gives k scores a row.
         ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ in the averaged objective, raised to the
             floor of the proof. None: as large as the noise, $\sigma B/n$ with the floor's $\sigma$,
             so that the linear term changes scores by at most 1 in standard deviation.
         max_steps: number of Newton steps, >= 1; None for 200. Gradient steps finish the rest.
         tolerance: bound > 0 on the gradient's norm over $c_1 B$, proportional to the noise on the
             coefficients. One that rounding makes unreachable is refused, for any data.
+
+    Raises:
+        ValueError, TypeError: an argument is out of its range, or the loss breaks its bounds.
 
     Example:
         >>> import numpy as np
