@@ -245,11 +245,14 @@ def attained_tradeoff(
     ratios, so the curve's slope there, which weighs the quantile's uncertainty, is its exponential.
 
     Args:
-        member_scores, other_scores: `membership_scores`, finite, of runs with either record.
+        member_scores, other_scores: `membership_scores` of runs with either record.
         false_positive_rates: rates strictly between 0 and 1.
 
     Returns:
         The false-negative rates with their standard errors.
+
+    Raises:
+        ValueError: there are no scores, they are not finite, or a rate is out of range.
 
     Example:
         >>> import numpy as np

@@ -32,6 +32,9 @@ def open_features(path: str | os.PathLike) -> jaxdp.FixedFeatures:
     Returns:
         The problem, with the logistic loss for labels -1 and 1, else with the softmax loss.
 
+    Raises:
+        ValueError: the file cannot be read, or an array is missing or wrong.
+
     Example:
         >>> import numpy as np, os, tempfile
         >>> from jaxdp.explorer import open_features
