@@ -230,14 +230,6 @@ def spread_places(at_record: np.ndarray) -> np.ndarray:
     return found[found > 0]
 
 
-class Slope(eqx.Module):
-    """Derivatives of a number in the moments, for each of several places."""
-
-    mean: Float[Array, "*places size modes"]
-    leading: Float[Array, "*places size size rank rank"]
-    others: Float[Array, "*places size size others"]
-
-
 def all_states(
     step: Callable[[Any, Int[Array, ""]], Any], start: PyTree[Array], num_steps: int
 ) -> PyTree[Array]:
@@ -283,8 +275,8 @@ def _feedback(closure, recursion, readout: Readout, states: Moments, places):
     """The sum over the steps minus the same sum without feedback, at each place."""
 
     ends, num_steps = moments_at(states, places), len(states.clipped) - 1
-    begun = jax.vmap(jax.grad(readout.risk))(ends)
-    begun = _symmetric(Slope(begun.mean, begun.leading, begun.others))
+    # Derivatives of the risk in the moments, which have the shapes of moments.
+    begun = _symmetric(jax.vmap(jax.grad(readout.risk))(ends))
     without = jax.vmap(lambda slope, end: _variance(slope, end, None))(begun, ends)
 
     def back(carry, part):
@@ -302,7 +294,7 @@ def _feedback(closure, recursion, readout: Readout, states: Moments, places):
         )
         found = jax.tree.map(jnp.subtract, after, noise)
         total += jax.vmap(lambda one: _variance(one, noise, found))(slope)
-        return (_pulled(pull, slope, before), total), None
+        return (_symmetric(jax.vmap(lambda one: pull(one)[0])(slope)), total), None
 
     nothing = jax.tree.map(jnp.zeros_like, begun)
     befores = jax.tree.map(lambda part: part[:-1], states)
@@ -311,29 +303,14 @@ def _feedback(closure, recursion, readout: Readout, states: Moments, places):
     return total - without
 
 
-def _pulled(pull, slope: Slope, before: Moments) -> Slope:
-    """The slopes before a step, from those after it."""
-    nothing = jax.tree.map(jnp.zeros_like, before)
-
-    def one(slope):
-        parts = {"mean": slope.mean, "leading": slope.leading, "others": slope.others}
-        (found,) = pull(dataclasses.replace(nothing, **parts))
-        return Slope(found.mean, found.leading, found.others)
-
-    return _symmetric(jax.vmap(one)(slope))
-
-
-def _symmetric(slope: Slope) -> Slope:
+def _symmetric(slope: Moments) -> Moments:
     """The slopes symmetrised in the two sides of the covariances."""
     turned = jnp.swapaxes(jnp.swapaxes(slope.leading, -4, -3), -2, -1)
-    return Slope(
-        slope.mean,
-        (slope.leading + turned) / 2,
-        (slope.others + jnp.swapaxes(slope.others, -3, -2)) / 2,
-    )
+    others = (slope.others + jnp.swapaxes(slope.others, -3, -2)) / 2
+    return dataclasses.replace(slope, leading=(slope.leading + turned) / 2, others=others)
 
 
-def _variance(slope: Slope, noise: Moments, found: Moments | None) -> Float[Array, ""]:
+def _variance(slope: Moments, noise: Moments, found: Moments | None) -> Float[Array, ""]:
     """The variance that noise adds to a number with these derivatives, on top of `found`."""
     there = jax.tree.map(jnp.zeros_like, noise) if found is None else found
     rank = noise.leading.shape[-1]
