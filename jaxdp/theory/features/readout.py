@@ -33,7 +33,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from jaxdp.core.arrays import in_types_of
 from jaxdp.core.numerics.batching import cholesky
 from jaxdp.core.numerics.precision import product, safe_sqrt
-from jaxdp.theory.features.closed_moments import Closure, Moments
+from jaxdp.theory.features.closed_moments import Closure, Moments, variances_of
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import sum_over_rows
 
@@ -51,17 +51,14 @@ class Readout(eqx.Module):
         modes, rank = self.closure.modes, self.closure.rank
         factor = modes.test_factor
         mean, leading, others, unseen = self.released(moments)
-        spread = _variances(factor[:, :rank], leading) + product(factor[:, rank:] ** 2, others)
+        spread = variances_of(factor[:, :rank], leading) + product(factor[:, rank:] ** 2, others)
         # Rounding may leave a small variance negative.
         spread = jnp.maximum(spread, 0) + unseen * modes.unseen_norms
         return modes.test_predictions(mean), spread
 
     def train_predictions(self, moments: Moments):
-        closure = self.closure
-        mean, leading, others, unseen = self.released(moments)
-        spread = _variances(closure.leading_factor, leading) + product(closure.squares, others)
-        spread = closure.modes.with_unseen(jnp.maximum(spread, 0), unseen)
-        return closure.modes.train_predictions(mean), spread
+        mean, *spread = self.released(moments)
+        return self.closure.modes.train_predictions(mean), self.closure.train_variance(*spread)
 
     def risk(self, moments: Moments) -> Float[Array, ""]:
         modes = self.closure.modes
@@ -104,14 +101,6 @@ class Readout(eqx.Module):
         )
 
 
-def _variances(factor: Float[Array, "rows rank"], leading: Float[Array, "rank rank"]) -> Array:
-    r"""$\mathrm{diag}(WSW^\top)$ of a symmetric S, which must be on the left.
-
-    On the right XLA misreads a constant S on CPUs (jaxlib 0.10.2 to 0.11.2, docs/known_faults.md).
-    """
-    return jnp.sum(product(leading, factor.T) * factor.T, axis=0)
-
-
 class SquaredForm(eqx.Module):
     r"""The variance of squared test errors, $4b^\top Gb/m^2 + 2|G|^2/m^2$ with $b = M\mu - y$."""
 
@@ -130,8 +119,8 @@ class SquaredForm(eqx.Module):
         self.crossed = product(seen, seen.T) / rows**2
         self.unseen = jnp.sum(product(unseen_factor.T, unseen_factor) ** 2) / rows**2
 
-    def variance(self, moments: Moments) -> Float[Array, ""]:
-        """The variance of the mean squared error over the test rows."""
+    def variances(self, moments: Moments) -> dict[str, Float[Array, ""]]:
+        """The variance over runs of "risk", the mean squared error of the test rows."""
         closure = self.readout.closure
         modes, rank = closure.modes, closure.rank
         factor, rows = modes.test_factor, modes.test_labels.shape[0]
@@ -150,7 +139,7 @@ class SquaredForm(eqx.Module):
         squares += 2 * unseen * product(jnp.diagonal(self.crossed)[rank:], others)
         squares += unseen**2 * self.unseen
         # So far in units of (f - y)^2.
-        return (4 * linear + 2 * squares) * (modes.loss.curvature_bound / 2) ** 2
+        return {"risk": (4 * linear + 2 * squares) * (modes.loss.curvature_bound / 2) ** 2}
 
 
 class DrawnSpread(eqx.Module):
@@ -256,7 +245,7 @@ def spread_over_runs(
     The Gaussian's variance plus the feedback's sum over the steps minus the same sum without
     feedback; their ratio is interpolated between `places`.
     """
-    variance = jax.vmap(SquaredForm(readout).variance)(moments_at(states, at_record))
+    variance = jax.vmap(SquaredForm(readout).variances)(moments_at(states, at_record))["risk"]
     added = _feedback(closure, recursion, readout, states, places)
     plain = variance[jnp.searchsorted(at_record, places)]
     ratio = jnp.where(plain > 0, 1 + added / jnp.where(plain > 0, plain, 1), 1)
