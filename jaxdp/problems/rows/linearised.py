@@ -133,7 +133,8 @@ class Linearised(AbstractProblem):
     @property
     def weights(self) -> PyTree[Array]:
         """$w_0$: the given values of the trained weights, with None in place of others."""
-        return self._partition()[0]
+        chosen = True if self.trainable is None else self.trainable
+        return eqx.filter(eqx.filter(self.model, chosen), eqx.is_inexact_array)
 
     @property
     def is_valid(self) -> Bool[Array, ""]:
@@ -142,17 +143,9 @@ class Linearised(AbstractProblem):
     def _derived(self):
         return "num_train", "num_test", "num_weights"
 
-    def _partition(self):
-        chosen = True if self.trainable is None else self.trainable
-        weights = eqx.filter(eqx.filter(self.model, chosen), eqx.is_inexact_array)
-        is_trained = jax.tree.map(
-            lambda leaf: leaf is not None, weights, is_leaf=lambda node: node is None
-        )
-        return eqx.partition(self.model, is_trained)
-
     def prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
         """The network's output for one input: a number, or one for each class."""
-        found = eqx.combine(weights, self._partition()[1])(row)
+        found = eqx.combine(weights, self.model)(row)
         return jnp.reshape(found, () if self.loss.num_outputs is None else (-1,))
 
     def tangent_prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:

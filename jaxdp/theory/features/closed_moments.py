@@ -149,11 +149,7 @@ class Closure(eqx.Module):
         return product(factor.T * weights[None], factor)
 
     def step(self, moments: Moments, recursion: LinearRecursion, update: Update) -> Moments:
-        return self.step_and_noise(moments, recursion, update)[0]
-
-    def step_and_noise(self, moments: Moments, recursion: LinearRecursion, update: Update):
-        """The moments after one update, and the covariances that its draws have added."""
-        return self.step_with(self.forces_at(moments), moments, recursion, update)
+        return self.step_with(self.forces_at(moments), moments, recursion, update)[0]
 
     def forces_at(self, moments: Moments) -> Forces:
         """`forces` of the weights among the moments of all numbers."""
@@ -163,7 +159,7 @@ class Closure(eqx.Module):
     def step_with(
         self, forces: Forces, moments: Moments, recursion: LinearRecursion, update: Update
     ) -> tuple[Moments, Moments]:
-        """`step_and_noise` with these forces."""
+        """The moments after one update, and the covariances that its draws have added."""
         carried = self._carried(moments, forces, update)
         noise = self._injected(moments, forces, recursion, update)
         others, unseen = carried.others + noise.others, carried.unseen + noise.unseen

@@ -7,7 +7,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
@@ -238,16 +237,7 @@ def _predict_with_spread(
     return risk, observables, std
 
 
-class Flow(eqx.Module):
-    """Mean and covariance of the coordinates, and the clipped share integrated over time."""
-
-    mean: Float[Array, " modes"]
-    leading: Float[Array, "rank rank"]
-    others: Float[Array, " others"]
-    clipped: Float[Array, ""]
-
-
-def _largest_error(error: Flow):
+def _largest_error(error):
     """The largest entry: a root mean square hides errors of the mean behind many covariances."""
     return jnp.max(
         jnp.stack([jnp.max(jnp.abs(part)) for part in jax.tree.leaves(error) if part.size])
@@ -305,7 +295,7 @@ class ClippedDiffusion(AbstractTheory):
             self.rank,
             self.adjoint,
         )
-        variance = variance + diffusion**2 * time * modes.unseen
+        variance = variance + diffusion**2 * time * jnp.mean(modes.unseen_norms)
         risk = bias + variance
         return trajectory_of(
             modes.is_valid & algorithm.is_valid,
@@ -331,32 +321,28 @@ def _solve_diffusion(modes, limits, duration, diffusion, share, rank: int, adjoi
     closure = Closure(scaled, limits.astype(dtype), rank)
     rate = duration * largest
 
-    rank, count = closure.rank, modes.eigenvalues.shape[0]
+    rank = closure.rank
 
-    def velocity(_, flow: Flow) -> Flow:
-        forces = closure.forces(flow.mean, flow.leading, flow.others)
-        decay = product(forces.leading, flow.leading)
-        found = Flow(
+    def velocity(_, state):
+        mean, leading, others, _ = state
+        forces = closure.forces(mean, leading, others)
+        decay = product(forces.leading, leading)
+        found = (
             -rate * forces.pull,
             rate * (diffusion**2 * jnp.eye(rank, dtype=dtype) - decay - decay.T),
-            rate * (diffusion**2 - 2 * forces.others * flow.others),
+            rate * (diffusion**2 - 2 * forces.others * others),
             # The clipped share is integrated over the fraction of the time.
             forces.clipped,
         )
-        return in_types_of(found, flow)
+        return in_types_of(found, state)
 
-    start = Flow(
-        jnp.zeros(count, dtype),
-        jnp.zeros((rank, rank), dtype),
-        jnp.zeros(count - rank, dtype),
-        jnp.zeros((), dtype),
-    )
-    flow, stopped = solve(
+    zero = closure.start(dtype)
+    start = zero.mean[0], zero.leading[0, 0], zero.others[0, 0], zero.clipped
+    (mean, leading, others, clipped), stopped = solve(
         velocity, start, share.astype(dtype), tolerances=_TOLERANCES, adjoint=adjoint
     )
     test = scaled.test_factor
     test_leading = product(test[:, :rank].T, test[:, :rank]) / test.shape[0]
-    variance = jnp.sum(test_leading[None] * flow.leading, axis=(1, 2))
-    variance += jnp.sum(jnp.mean(test[:, rank:] ** 2, axis=0)[None] * flow.others, axis=1)
-    clipped = flow.clipped / jnp.where(share > 0, share, 1)
-    return scaled.bias(flow.mean), variance, clipped, stopped
+    variance = jnp.sum(test_leading[None] * leading, axis=(1, 2))
+    variance += jnp.sum(jnp.mean(test[:, rank:] ** 2, axis=0)[None] * others, axis=1)
+    return scaled.bias(mean), variance, clipped / jnp.where(share > 0, share, 1), stopped

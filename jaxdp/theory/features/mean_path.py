@@ -283,36 +283,33 @@ def _advance(problem, recursion, modes, clip_norm, rank: int, state, span):
     """The state after the steps from the first number of `span` to the second."""
 
     def step(index, state):
-        return in_types_of(_step(problem, recursion, modes, clip_norm, rank, state, index), state)
+        update, (numbers, moments) = recursion.at(index), state
+        weights = jax.tree.map(lambda leaf: leaf[0], numbers)
+        found = problem.predictions(weights, problem.inputs)
+        # The modes' coordinates keep a mean of zero: predictions are the network's.
+        near = dataclasses.replace(modes, train_start=found)
+        norms = gradient_norms(problem, weights, found)
+        limits = slope_limits(clip_norm, norms).astype(found.dtype)
+        if modes.outputs:
+            slopes, spread = modewise_slopes(near, limits, moments)
+            after = modewise_step_with(slopes, spread, near, recursion, update, moments)
+        else:
+            closure = Closure(near, limits, rank)
+            forces = closure.forces_at(moments)
+            slopes, after = forces.slopes, closure.step_with(forces, moments, recursion, update)[0]
+        pulls = slopes.mean / problem.num_train
+        # Not by one backward pass: in a loop on a CPU its convolutions are ten times slower.
+        gradient, _ = clipped_gradient_sum(along, weights, problem.inputs, pulls, clip_norm=jnp.inf)
 
+        def moved(number, pull):
+            kept = jnp.tensordot(update.transition, number, 1, precision=Precision.HIGHEST)
+            return kept + update.gradient.reshape(-1, *(1,) * pull.ndim) * pull[None]
+
+        numbers = jax.tree.map(moved, numbers, gradient)
+        return in_types_of((numbers, dataclasses.replace(after, mean=moments.mean)), state)
+
+    along = functools.partial(_along, problem)
     return lax.fori_loop(span[0], span[1], step, state)
-
-
-def _step(problem, recursion, modes, clip_norm, rank: int, state, index):
-    update, (numbers, moments) = recursion.at(index), state
-    weights = jax.tree.map(lambda leaf: leaf[0], numbers)
-    found = problem.predictions(weights, problem.inputs)
-    # The modes' coordinates keep a mean of zero: predictions are the network's.
-    modes = dataclasses.replace(modes, train_start=found)
-    limits = slope_limits(clip_norm, gradient_norms(problem, weights, found)).astype(found.dtype)
-    if modes.outputs:
-        slopes, spread = modewise_slopes(modes, limits, moments)
-        after = modewise_step_with(slopes, spread, modes, recursion, update, moments)
-    else:
-        closure = Closure(modes, limits, rank)
-        forces = closure.forces_at(moments)
-        slopes, after = forces.slopes, closure.step_with(forces, moments, recursion, update)[0]
-    pulls = slopes.mean / problem.num_train
-    # Not by one backward pass: in a loop on a CPU its convolutions are ten times slower.
-    gradient, _ = clipped_gradient_sum(
-        functools.partial(_along, problem), weights, problem.inputs, pulls, clip_norm=jnp.inf
-    )
-
-    def moved(number, pull):
-        kept = jnp.tensordot(update.transition, number, 1, precision=Precision.HIGHEST)
-        return kept + update.gradient.reshape(-1, *(1,) * pull.ndim) * pull[None]
-
-    return jax.tree.map(moved, numbers, gradient), dataclasses.replace(after, mean=moments.mean)
 
 
 @eqx.filter_jit
@@ -328,18 +325,18 @@ def _read(problem, recursion, modes, rank: int, mean, moments, num_steps):
         risk, found, _ = closure_of_outputs(modes, recursion, modes.feature_norms)[2](moments)
         found.pop("steepest")
         variances = jnp.diagonal(moments.covariance[place, place], axis1=1, axis2=2)
-        excess = jnp.sum(variances - unseen)
     else:
         readout = Readout(Closure(modes, modes.feature_norms, rank), place)
         found = readout.observables(moments) | {"clipped_fraction": moments.clipped}
         risk = readout.risk(moments)
         _, leading, others, _ = readout.released(moments)
-        excess = jnp.sum(jnp.diagonal(leading) - unseen) + jnp.sum(others - unseen)
+        variances = jnp.append(jnp.diagonal(leading), others)
     pairs = zip(jax.tree.leaves(mean), jax.tree.leaves(problem.weights), strict=True)
     square = sum(jnp.sum((end - begun) ** 2) for end, begun in pairs)
     length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(problem.weights)))
     found["clipped_fraction"] /= jnp.maximum(num_steps, 1)
     found["mean_movement"] = jnp.sqrt(square) / length
+    excess = jnp.sum(variances - unseen)
     found["movement"] = jnp.sqrt(square + excess + unseen * problem.num_weights) / length
     return found | {"risk": risk}
 

@@ -277,7 +277,7 @@ def _feedback(closure, recursion, readout: Readout, states: Moments, places):
 
         slope = jax.tree.map(begin, slope, begun)
         after, pull, noise = jax.vjp(
-            lambda moments: closure.step_and_noise(moments, recursion, recursion.at(index)),
+            lambda at: closure.step_with(closure.forces_at(at), at, recursion, recursion.at(index)),
             before,
             has_aux=True,
         )

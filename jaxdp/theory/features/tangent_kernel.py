@@ -188,7 +188,6 @@ def tangent_modes(
         feature_norms=norms.astype(dtype),
         train_labels=problem.train_labels,
         test_labels=problem.test_labels,
-        unseen=jnp.asarray(test_rest.mean(), dtype),
         is_valid=problem.is_valid,
         loss=problem.loss,
         # Norms suffice for means of losses; a spread would need the correlation of rows.
