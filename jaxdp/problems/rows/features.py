@@ -129,17 +129,35 @@ class AbstractFeatureProblem(AbstractProblem):
         """phi of the test rows; NotCoveredError for infinite width."""
 
     @abc.abstractmethod
-    def reduced(self) -> "ReducedFeatures":
-        """This problem in at most num_train + num_test coordinates."""
-
-    @abc.abstractmethod
     def host_features(self) -> tuple[np.ndarray, np.ndarray]:
         """Features of the training and the test rows in float64, up to a common rotation."""
 
     @property
-    @abc.abstractmethod
     def host_accuracy(self) -> float:
         """The error of `host_features`, relative to their norm."""
+        return 0.0
+
+    def joint_kernel(self) -> np.ndarray | Float[Array, "rows rows"]:
+        """The kernel of all rows, training rows first, (n + m, n + m)."""
+        rows = jnp.concatenate([self.train_features(), self.test_features()])
+        return jnp.matmul(rows, rows.T, precision=Precision.HIGHEST)
+
+    def reduced(self) -> "ReducedFeatures":
+        """This problem in at most n + m coordinates.
+
+        By QR of the features if p <= 4(n + m), which is right at p = n, or if they are traced.
+        Otherwise from the kernel, by a Cholesky factorisation in float64, which is several times
+        cheaper and well conditioned.
+        """
+        rows, width = self.num_train + self.num_test, self.num_features
+        is_known = not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self))
+        if width is None or (width > _GRAM_RATIO * rows and is_known):
+            labels = self.train_labels, self.test_labels
+            return ReducedFeatures.from_kernel(self.joint_kernel(), *labels, loss=self.loss)
+        reduced = _reduced_by_qr(self)
+        require_finite("features", reduced.train_factor)
+        require_finite("features", reduced.test_factor)
+        return reduced
 
     @property
     def num_train(self) -> int:
@@ -368,26 +386,6 @@ class ReducedFeatures(AbstractFeatureProblem):
             return math.nan
         largest = largest_eigenvalue(self.train_factor)
         return 2 * self.num_train / (float(curvature) * largest) if largest > 0 else math.inf
-
-
-def reduced_features(
-    problem: AbstractFeatureProblem, joint_kernel: Callable[[], np.ndarray | Array]
-) -> ReducedFeatures:
-    """A problem on features in at most n + m coordinates.
-
-    By QR of the features if p <= 4(n + m), which is right at p = n, or if they are traced.
-    Otherwise from the kernel, by a Cholesky factorisation in float64, which is several times
-    cheaper and well conditioned.
-    """
-    rows, width = problem.num_train + problem.num_test, problem.num_features
-    is_known = not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(problem))
-    if width is None or (width > _GRAM_RATIO * rows and is_known):
-        labels = problem.train_labels, problem.test_labels
-        return ReducedFeatures.from_kernel(joint_kernel(), *labels, loss=problem.loss)
-    reduced = _reduced_by_qr(problem)
-    require_finite("features", reduced.train_factor)
-    require_finite("features", reduced.test_factor)
-    return reduced
 
 
 def seen_on_host(

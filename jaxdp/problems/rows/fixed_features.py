@@ -7,7 +7,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.lax import Precision
 from jaxtyping import Array, Float, Shaped
 
 from jaxdp.core.arrays import as_numbers, as_wide_float
@@ -16,7 +15,6 @@ from jaxdp.losses import AbstractLoss
 from jaxdp.problems.rows.features import (
     SQUARED,
     AbstractFeatureProblem,
-    reduced_features,
     require_arrays,
     require_labels,
     require_loss,
@@ -160,22 +158,9 @@ class FixedFeatures(AbstractFeatureProblem):
     def test_features(self):
         return self.test_inputs
 
-    def reduced(self):
-        """This problem in at most n + m coordinates (`reduced_features`)."""
-        return reduced_features(self, self.joint_kernel)
-
-    def joint_kernel(self) -> Float[Array, "rows rows"]:
-        """The kernel of all rows, training rows first, (n + m, n + m)."""
-        rows = jnp.concatenate([self.train_inputs, self.test_inputs])
-        return jnp.matmul(rows, rows.T, precision=Precision.HIGHEST)
-
     def host_features(self):
         rows = self.train_inputs, self.test_inputs
         return seen_on_host(*(np.asarray(values, np.float64) for values in rows))
-
-    @property
-    def host_accuracy(self):
-        return 0.0
 
 
 def _rows(name: str, value: Any) -> Any:

@@ -14,9 +14,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PyTree
 
-from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import described, require_callable, require_shape
 from jaxdp.core.numerics.precision import full_products
 from jaxdp.losses import AbstractLoss
@@ -26,6 +25,7 @@ from jaxdp.problems.rows.features import (
     require_filled,
     require_labels,
     require_loss,
+    wide_array,
 )
 
 # Rows that are differentiated together.
@@ -72,33 +72,18 @@ class Linearised(AbstractProblem):
     """
 
     model: Callable[..., Any]
-    inputs: Float[Array, " train *shape"]
-    labels: Float[Array, " train"]
-    test_inputs: Float[Array, " test *shape"]
-    test_labels: Float[Array, " test"]
-    loss: AbstractLoss
-    trainable: PyTree
+    inputs: Float[Array, " train *shape"] = eqx.field(converter=wide_array("inputs"))
+    labels: Float[Array, " train"] = eqx.field(converter=wide_array("labels"))
+    test_inputs: Float[Array, " test *shape"] = eqx.field(converter=wide_array("test_inputs"))
+    test_labels: Float[Array, " test"] = eqx.field(converter=wide_array("test_labels"))
+    loss: AbstractLoss = eqx.field(kw_only=True)
+    trainable: PyTree = eqx.field(kw_only=True, default=None)
 
-    def __init__(
-        self,
-        model: Callable[..., Any],
-        inputs: Shaped[Any, " train *shape"],
-        labels: Shaped[Any, " train"],
-        test_inputs: Shaped[Any, " test *shape"],
-        test_labels: Shaped[Any, " test"],
-        *,
-        loss: AbstractLoss,
-        trainable: PyTree = None,
-    ):
-        require_callable("model", model, "an Equinox model, called with one input")
-        require_loss(loss)
-        _refuse_layers(model)
-        _require_filter(model, trainable)
-        self.model, self.loss, self.trainable = model, loss, trainable
-        self.inputs = as_wide_float(inputs, "inputs")
-        self.labels = as_wide_float(labels, "labels")
-        self.test_inputs = as_wide_float(test_inputs, "test_inputs")
-        self.test_labels = as_wide_float(test_labels, "test_labels")
+    def __check_init__(self):
+        require_callable("model", self.model, "an Equinox model, called with one input")
+        require_loss(self.loss)
+        _refuse_layers(self.model)
+        _require_filter(self.model, self.trainable)
         shape = (None, *self.inputs.shape[1:])
         for kind in ("", "test_"):
             rows, labels_of = getattr(self, f"{kind}inputs"), getattr(self, f"{kind}labels")
@@ -148,7 +133,8 @@ class Linearised(AbstractProblem):
     @property
     def weights(self) -> PyTree[Array]:
         """$w_0$: the given values of the trained weights, with None in place of others."""
-        return self._partition()[0]
+        chosen = True if self.trainable is None else self.trainable
+        return eqx.filter(eqx.filter(self.model, chosen), eqx.is_inexact_array)
 
     @property
     def is_valid(self) -> Bool[Array, ""]:
@@ -157,17 +143,9 @@ class Linearised(AbstractProblem):
     def _derived(self):
         return "num_train", "num_test", "num_weights"
 
-    def _partition(self):
-        chosen = True if self.trainable is None else self.trainable
-        weights = eqx.filter(eqx.filter(self.model, chosen), eqx.is_inexact_array)
-        is_trained = jax.tree.map(
-            lambda leaf: leaf is not None, weights, is_leaf=lambda node: node is None
-        )
-        return eqx.partition(self.model, is_trained)
-
     def prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
         """The network's output for one input: a number, or one for each class."""
-        found = eqx.combine(weights, self._partition()[1])(row)
+        found = eqx.combine(weights, self.model)(row)
         return jnp.reshape(found, () if self.loss.num_outputs is None else (-1,))
 
     def tangent_prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:

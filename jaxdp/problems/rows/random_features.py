@@ -31,7 +31,6 @@ from jaxdp.losses import AbstractLoss
 from jaxdp.problems.rows.features import (
     SQUARED,
     AbstractFeatureProblem,
-    reduced_features,
     require_arrays,
     require_filled,
     require_labels,
@@ -226,10 +225,6 @@ class RandomFeatures(AbstractFeatureProblem):
 
     def test_features(self):
         return self._features(self.test_inputs)
-
-    def reduced(self):
-        """This problem in at most n + m coordinates (`reduced_features`)."""
-        return reduced_features(self, self.joint_kernel)
 
     def joint_kernel(self) -> np.ndarray | Float[Array, "rows rows"]:
         r"""The kernel of all rows, training rows first, (n + m, n + m).

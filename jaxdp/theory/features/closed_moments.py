@@ -75,11 +75,10 @@ class Forces(eqx.Module):
     pull: Float[Array, " modes *outputs"]  # $W^\top E/n$
     leading: Float[Array, "rank rank"]  # $W^\top\mathrm{diag}(D)W/n$ of the leading modes
     others: Float[Array, " others"]  # its diagonal for the others
-    square: Float[Array, " train"]  # $M_i$
     own: Float[Array, " train"]  # $E_i^2$
     bend: Float[Array, " train"]  # $M_i - E_i^2 - D_i^2v_i$, of the slopes' nonlinearity
     clipped: Float[Array, ""]  # expected share of the samples that are clipped
-    slopes: ClippedSlope  # of each row
+    slopes: ClippedSlope  # of each row; its `square` is $M_i$
 
 
 class Closure(eqx.Module):
@@ -119,13 +118,11 @@ class Closure(eqx.Module):
             jnp.zeros((size, count, num_draws[1]), dtype) if num_draws[1] else None,
         )
 
-    def train_variance(self, leading, others, unseen=0.0) -> Float[Array, " train"]:
+    def train_variance(self, leading, others, unseen: Any = 0.0) -> Float[Array, " train"]:
         """Variances of the training predictions."""
-        factor = self.leading_factor
-        spread = jnp.sum(product(factor, leading) * factor, axis=1)
+        spread = variances_of(self.leading_factor, leading) + product(self.squares, others)
         # Rounding may leave a small variance negative.
-        spread = jnp.maximum(spread + product(self.squares, others), 0)
-        return self.modes.with_unseen(spread, unseen)
+        return self.modes.with_unseen(jnp.maximum(spread, 0), unseen)
 
     def forces(self, mean, leading, others, unseen: Any = 0.0) -> Forces:
         """The mean clipped gradient and its derivative, from the moments of the weights."""
@@ -139,7 +136,6 @@ class Closure(eqx.Module):
             pull=sum_over_rows(factor, slopes.mean) / count,
             leading=self.leading_form(slopes.derivative) / count,
             others=sum_over_rows(self.squares, slopes.derivative) / count,
-            square=slopes.square,
             own=own,
             # 0 for a fixed prediction, in spite of rounding.
             bend=jnp.where(spread > 0, jnp.maximum(bend, 0), 0),
@@ -153,11 +149,7 @@ class Closure(eqx.Module):
         return product(factor.T * weights[None], factor)
 
     def step(self, moments: Moments, recursion: LinearRecursion, update: Update) -> Moments:
-        return self.step_and_noise(moments, recursion, update)[0]
-
-    def step_and_noise(self, moments: Moments, recursion: LinearRecursion, update: Update):
-        """The moments after one update, and the covariances that its draws have added."""
-        return self.step_with(self.forces_at(moments), moments, recursion, update)
+        return self.step_with(self.forces_at(moments), moments, recursion, update)[0]
 
     def forces_at(self, moments: Moments) -> Forces:
         """`forces` of the weights among the moments of all numbers."""
@@ -167,7 +159,7 @@ class Closure(eqx.Module):
     def step_with(
         self, forces: Forces, moments: Moments, recursion: LinearRecursion, update: Update
     ) -> tuple[Moments, Moments]:
-        """`step_and_noise` with these forces."""
+        """The moments after one update, and the covariances that its draws have added."""
         carried = self._carried(moments, forces, update)
         noise = self._injected(moments, forces, recursion, update)
         others, unseen = carried.others + noise.others, carried.unseen + noise.unseen
@@ -235,7 +227,7 @@ class Closure(eqx.Module):
     def drawn(self, forces: Forces, leading, others, own, joint):
         """Q of the leading modes and its diagonal for the others, from the weights' covariances."""
         rank = self.rank
-        weights = ((own - joint) * forces.square + forces.bend) / self.modes.num_train**2
+        weights = ((own - joint) * forces.slopes.square + forces.bend) / self.modes.num_train**2
         pull = forces.pull.reshape(len(forces.pull), -1)
         pull = pull / jnp.sqrt(jnp.asarray(pull.shape[1], pull.dtype))
         moved = product(product(forces.leading, leading), forces.leading)
@@ -298,6 +290,14 @@ def closure_trajectory(
         label=label,
         unstable=unstable,
     )
+
+
+def variances_of(factor: Float[Array, "rows rank"], leading: Float[Array, "rank rank"]) -> Array:
+    r"""$\mathrm{diag}(WSW^\top)$ of a symmetric S, which must be on the left.
+
+    On the right XLA misreads a constant S on CPUs (jaxlib 0.10.2 to 0.11.2, docs/known_faults.md).
+    """
+    return jnp.sum(product(leading, factor.T) * factor.T, axis=0)
 
 
 def _carried_over(update: Update, parts, derivative):

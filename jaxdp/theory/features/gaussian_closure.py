@@ -7,12 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.readings import adam_constants
-from jaxdp.core.arrays import float_dtype, plain_number
+from jaxdp.core.arrays import float_dtype, in_types_of, plain_number
 from jaxdp.core.checks import NotCoveredError, require_count
 from jaxdp.core.numerics.precision import product, safe_sqrt
 from jaxdp.core.trajectory import trajectory_of
@@ -147,7 +146,8 @@ class GaussianClosure(AbstractTheory):
         at_record, longest = record_numbers(algorithm, records)
         given = modes, adam if linear is None else linear, modes.slope_limits(algorithm), at_record
         if linear is None:
-            (risk, observables, std), unstable = _predict_adam(*given, longest), False
+            found, unstable = _predict(*given, longest, LARGEST, not modes.outputs), False
+            risk, observables, std = found
             observables.pop("steepest")
         else:
             risk, observables, std = self._linear(*given, longest, algorithm.num_steps)
@@ -183,33 +183,24 @@ class GaussianClosure(AbstractTheory):
 
 
 @eqx.filter_jit
-def _predict(modes, recursion, limits, at_record, longest, rank: int, has_spread: bool):
-    dtype = float_dtype(modes, recursion, limits)
-    closure = Closure(modes, limits.astype(dtype), rank)
-
-    def step(moments, index):
-        return closure.step(moments, recursion, recursion.at(index))
-
-    readout = Readout(closure, recursion.output)
-    kind = SquaredForm if modes.is_square else DrawnSpread
-    read = _reader(readout, kind(readout) if has_spread else None)
-    start = closure.start(dtype, recursion.size, recursion.num_draws)
-    return recorded_closure(step, start, read, at_record, longest)
-
-
-@eqx.filter_jit
-def _predict_adam(modes: KernelModes, updates: AdamUpdates, limits, at_record, longest):
+def _predict(modes, updates, limits, at_record, longest, rank: int, has_spread: bool):
     dtype = float_dtype(modes, updates, limits)
-    closure = Closure(modes, limits.astype(dtype), LARGEST)
+    closure = Closure(modes, limits.astype(dtype), rank)
+    is_adam = isinstance(updates, AdamUpdates)
 
     def step(state, index):
-        return adam_step(closure, updates, state, index)
+        if is_adam:
+            return adam_step(closure, updates, state, index)
+        return closure.step(state, updates, updates.at(index))
 
-    readout = Readout(closure, output=0)
+    readout = Readout(closure, 0 if is_adam else updates.output)
     kind = SquaredForm if modes.is_square else DrawnSpread
-    read = _reader(readout, None if modes.outputs else kind(readout))
-    start = start_of_adam(closure, dtype)
-    return recorded_closure(step, start, lambda state: read(state.moments), at_record, longest)
+    read = _reader(readout, kind(readout) if has_spread else None)
+    if is_adam:
+        start = start_of_adam(closure, dtype)
+        return recorded_closure(step, start, lambda state: read(state.moments), at_record, longest)
+    start = closure.start(dtype, updates.size, updates.num_draws)
+    return recorded_closure(step, start, read, at_record, longest)
 
 
 def _reader(readout: Readout, spread: SquaredForm | DrawnSpread | None):
@@ -218,14 +209,10 @@ def _reader(readout: Readout, spread: SquaredForm | DrawnSpread | None):
     def read(moments: Moments):
         found = readout.observables(moments) | {"clipped_fraction": moments.clipped}
         found["steepest"] = moments.steepest.value
-        std = None
-        if isinstance(spread, SquaredForm):
-            std = safe_sqrt(spread.variance(moments))
-        elif spread is not None:
-            stds = {name: safe_sqrt(one) for name, one in spread.variances(moments).items()}
-            std = stds.pop("risk")
-            found |= {f"{name}_std": one for name, one in stds.items()}
-        return readout.risk(moments), found, std
+        variances = {} if spread is None else spread.variances(moments)
+        stds = {f"{name}_std": safe_sqrt(one) for name, one in variances.items()}
+        std = stds.pop("risk_std", None)
+        return readout.risk(moments), found | stds, std
 
     return read
 
@@ -250,16 +237,7 @@ def _predict_with_spread(
     return risk, observables, std
 
 
-class Flow(eqx.Module):
-    """Mean and covariance of the coordinates, and the clipped share integrated over time."""
-
-    mean: Float[Array, " modes"]
-    leading: Float[Array, "rank rank"]
-    others: Float[Array, " others"]
-    clipped: Float[Array, ""]
-
-
-def _largest_error(error: Flow):
+def _largest_error(error):
     """The largest entry: a root mean square hides errors of the mean behind many covariances."""
     return jnp.max(
         jnp.stack([jnp.max(jnp.abs(part)) for part in jax.tree.leaves(error) if part.size])
@@ -317,7 +295,7 @@ class ClippedDiffusion(AbstractTheory):
             self.rank,
             self.adjoint,
         )
-        variance = variance + diffusion**2 * time * modes.unseen
+        variance = variance + diffusion**2 * time * jnp.mean(modes.unseen_norms)
         risk = bias + variance
         return trajectory_of(
             modes.is_valid & algorithm.is_valid,
@@ -343,37 +321,28 @@ def _solve_diffusion(modes, limits, duration, diffusion, share, rank: int, adjoi
     closure = Closure(scaled, limits.astype(dtype), rank)
     rate = duration * largest
 
-    def velocity(_, flow: Flow) -> Flow:
-        found = _velocity(closure, flow, diffusion)
-        scaled = jax.tree.map(lambda part: (rate * part).astype(dtype), found)
-        # The clipped share is integrated over the fraction of the time.
-        return eqx.tree_at(lambda tree: tree.clipped, scaled, found.clipped.astype(dtype))
+    rank = closure.rank
 
-    rank, count = closure.rank, modes.eigenvalues.shape[0]
-    start = Flow(
-        jnp.zeros(count, dtype),
-        jnp.zeros((rank, rank), dtype),
-        jnp.zeros(count - rank, dtype),
-        jnp.zeros((), dtype),
-    )
-    flow, stopped = solve(
+    def velocity(_, state):
+        mean, leading, others, _ = state
+        forces = closure.forces(mean, leading, others)
+        decay = product(forces.leading, leading)
+        found = (
+            -rate * forces.pull,
+            rate * (diffusion**2 * jnp.eye(rank, dtype=dtype) - decay - decay.T),
+            rate * (diffusion**2 - 2 * forces.others * others),
+            # The clipped share is integrated over the fraction of the time.
+            forces.clipped,
+        )
+        return in_types_of(found, state)
+
+    zero = closure.start(dtype)
+    start = zero.mean[0], zero.leading[0, 0], zero.others[0, 0], zero.clipped
+    (mean, leading, others, clipped), stopped = solve(
         velocity, start, share.astype(dtype), tolerances=_TOLERANCES, adjoint=adjoint
     )
     test = scaled.test_factor
     test_leading = product(test[:, :rank].T, test[:, :rank]) / test.shape[0]
-    variance = jnp.sum(test_leading[None] * flow.leading, axis=(1, 2))
-    variance += jnp.sum(jnp.mean(test[:, rank:] ** 2, axis=0)[None] * flow.others, axis=1)
-    clipped = flow.clipped / jnp.where(share > 0, share, 1)
-    return scaled.bias(flow.mean), variance, clipped, stopped
-
-
-def _velocity(closure: Closure, flow: Flow, diffusion) -> Flow:
-    forces = closure.forces(flow.mean, flow.leading, flow.others)
-    identity = jnp.eye(closure.rank, dtype=forces.leading.dtype)
-    decay = product(forces.leading, flow.leading)
-    return Flow(
-        -forces.pull,
-        diffusion**2 * identity - decay - decay.T,
-        diffusion**2 - 2 * forces.others * flow.others,
-        forces.clipped,
-    )
+    variance = jnp.sum(test_leading[None] * leading, axis=(1, 2))
+    variance += jnp.sum(jnp.mean(test[:, rank:] ** 2, axis=0)[None] * others, axis=1)
+    return scaled.bias(mean), variance, clipped / jnp.where(share > 0, share, 1), stopped

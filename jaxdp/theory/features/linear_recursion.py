@@ -153,11 +153,7 @@ def with_noise_over_steps(
     r"""The recursion with noise $C^{-1}\zeta$ over the steps, for a strategy C."""
     if noise.num_bands == 1:
         stds = as_wide_float(noise.stds)
-
-        def each(part):
-            return jnp.broadcast_to(part, (len(stds), *part.shape[1:]))
-
-        updates = jax.tree.map(each, recursion.updates)
+        updates = jax.tree.map(lambda part: _repeated(part, len(stds)), recursion.updates)
         updates = dataclasses.replace(updates, noise=updates.noise * stds[:, None])
         return dataclasses.replace(recursion, updates=updates)
     return dataclasses.replace(recursion, noise=as_wide_float(covariance_of(noise.strategy)))
@@ -181,20 +177,16 @@ def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> L
     dtype = updates.gradient.dtype
     place = jnp.arange(num_steps) % per_epoch
     left = (per_epoch - place).astype(dtype)
-
-    def each(part):
-        return jnp.broadcast_to(part, (num_steps, *part.shape[1:]))
-
     transition = jnp.zeros((num_steps, size + 1, size + 1), dtype)
-    transition = transition.at[:, :size, :size].set(each(updates.transition))
+    transition = transition.at[:, :size, :size].set(_repeated(updates.transition, num_steps))
     # The first step of an epoch forgets the sum of the last epoch.
     carries = (place > 0).astype(dtype)
-    pulled = -each(updates.sampling) * (carries / left)[:, None]
+    pulled = -_repeated(updates.sampling, num_steps) * (carries / left)[:, None]
     transition = transition.at[:, :size, size].set(pulled)
     transition = transition.at[:, size, size].set(carries * (1 - 1 / left))
 
     def widened(part, last):
-        return jnp.concatenate([each(part), jnp.full((num_steps, 1), last, dtype)], axis=1)
+        return jnp.pad(_repeated(part, num_steps), ((0, 0), (0, 1)), constant_values=last)
 
     updates = Update(
         transition=transition,
@@ -204,3 +196,8 @@ def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> L
         share=(1 - 1 / left) / (1 - 1 / per_epoch),
     )
     return dataclasses.replace(recursion, updates=updates)
+
+
+def _repeated(part: Array, num_steps: int) -> Array:
+    """The coefficients of every step, from those of all or of each."""
+    return jnp.broadcast_to(part, (num_steps, *part.shape[1:]))

@@ -27,7 +27,6 @@ import dataclasses
 import functools
 import math
 import warnings
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -64,7 +63,6 @@ from jaxdp.theory.features.readout import Readout
 from jaxdp.theory.features.stability import Steepest, growth, warn_beyond_stability
 from jaxdp.theory.features.tangent_kernel import (
     TangentKernel,
-    TangentModes,
     products,
     tangent_kernel,
     tangent_modes,
@@ -195,22 +193,21 @@ class MeanPath(AbstractTheory):
         else:
             path = _Path(*self.read(problem, near), self)
             path.run(np.asarray([near.num_steps]))
-            weights, kernel = path.mean(0), path.kernels[0].average(path.kernels[-1])
-        given = problem, problem.weights
-        start = _predictions(*given, problem.inputs), _predictions(*given, problem.test_inputs)
-        norms = (gradient_norms(*given) + gradient_norms(problem, weights)) / 2
-        return tangent_modes(problem, kernel, norms, self.num_modes, start).modes
-
-
-class _State(eqx.Module):
-    """The law of the weights after a number of steps."""
-
-    numbers: PyTree[Array]  # means of the J numbers of each weight, along a leading axis
-    moments: Any  # Moments, or ModeMoments: covariances in the modes; their means stay zero
+            ends = path.kernels[0], path.kernels[-1]
+            weights, kernel = path.mean(0), jax.tree.map(lambda one, two: (one + two) / 2, *ends)
+        predict = eqx.filter_jit(problem.predictions)
+        begun = problem.weights
+        start = predict(begun, problem.inputs), predict(begun, problem.test_inputs)
+        norms = (gradient_norms(problem, begun) + gradient_norms(problem, weights)) / 2
+        return tangent_modes(problem, kernel, norms, self.num_modes, start)[0]
 
 
 class _Path:
-    """The mean path of one problem and algorithm."""
+    """The mean path of one problem and algorithm.
+
+    The state is `numbers`, the means of the J numbers of each weight along a leading axis, and
+    `moments`, whose covariances are in the modes and whose means stay zero.
+    """
 
     def __init__(self, problem, algorithm, recursion: LinearRecursion, theory: MeanPath):
         self.problem, self.recursion, self.theory = problem, recursion, theory
@@ -237,9 +234,9 @@ class _Path:
         given = self.problem, self.recursion
         for stop in np.unique([*cuts, *at_record]).tolist():
             if stop:
-                state, span = _State(self.numbers, self.moments), jnp.asarray([at, stop])
+                state, span = (self.numbers, self.moments), jnp.asarray([at, stop])
                 state = _advance(*given, self.modes, self.clip_norm, rank, state, span)
-                self.numbers, self.moments = state.numbers, state.moments
+                self.numbers, self.moments = state
             if stop in cuts:
                 self._take_kernel(rank)
             if stop in at_record:
@@ -262,62 +259,57 @@ class _Path:
             # Training has diverged, which predictions show; the last modes stay.
             return
         norms = gradient_norms(problem, weights)
-        found: TangentModes = tangent_modes(problem, kernel, norms, self.theory.num_modes)
-        modes = found.modes.with_shared_nodes()
+        modes, basis = tangent_modes(problem, kernel, norms, self.theory.num_modes)
+        modes = modes.with_shared_nodes()
         if self.kernels:
             rows = problem.inputs
             between = products(problem, (weights, rows), (self.weights, rows))
-            overlap = found.basis.T @ between @ self.basis
+            overlap = basis.T @ between @ self.basis
             self.moments = _carried(self.moments, jnp.asarray(overlap, modes.factor.dtype))
         else:
-            dtype = float_dtype(modes, self.recursion)
-            closure = Closure(modes, norms, rank)
+            recursion, dtype = self.recursion, float_dtype(modes, self.recursion)
             self.moments = (
-                modewise_start(modes, self.recursion, dtype)
+                modewise_start(modes, recursion, dtype)
                 if modes.outputs
-                else closure.start(dtype, self.recursion.size, self.recursion.num_draws)
+                else Closure(modes, norms, rank).start(dtype, recursion.size, recursion.num_draws)
             )
         self.kernels.append(kernel)
-        self.modes, self.basis, self.weights = modes, found.basis, weights
+        self.modes, self.basis, self.weights = modes, basis, weights
         self.norms = jnp.maximum(self.norms, norms)
 
 
 @eqx.filter_jit
-def _advance(problem, recursion, modes, clip_norm, rank: int, state: _State, span) -> _State:
-    """The law after the steps from the first number of `span` to the second."""
+def _advance(problem, recursion, modes, clip_norm, rank: int, state, span):
+    """The state after the steps from the first number of `span` to the second."""
 
     def step(index, state):
-        return in_types_of(_step(problem, recursion, modes, clip_norm, rank, state, index), state)
+        update, (numbers, moments) = recursion.at(index), state
+        weights = jax.tree.map(lambda leaf: leaf[0], numbers)
+        found = problem.predictions(weights, problem.inputs)
+        # The modes' coordinates keep a mean of zero: predictions are the network's.
+        near = dataclasses.replace(modes, train_start=found)
+        norms = gradient_norms(problem, weights, found)
+        limits = slope_limits(clip_norm, norms).astype(found.dtype)
+        if modes.outputs:
+            slopes, spread = modewise_slopes(near, limits, moments)
+            after = modewise_step_with(slopes, spread, near, recursion, update, moments)
+        else:
+            closure = Closure(near, limits, rank)
+            forces = closure.forces_at(moments)
+            slopes, after = forces.slopes, closure.step_with(forces, moments, recursion, update)[0]
+        pulls = slopes.mean / problem.num_train
+        # Not by one backward pass: in a loop on a CPU its convolutions are ten times slower.
+        gradient, _ = clipped_gradient_sum(along, weights, problem.inputs, pulls, clip_norm=jnp.inf)
 
+        def moved(number, pull):
+            kept = jnp.tensordot(update.transition, number, 1, precision=Precision.HIGHEST)
+            return kept + update.gradient.reshape(-1, *(1,) * pull.ndim) * pull[None]
+
+        numbers = jax.tree.map(moved, numbers, gradient)
+        return in_types_of((numbers, dataclasses.replace(after, mean=moments.mean)), state)
+
+    along = functools.partial(_along, problem)
     return lax.fori_loop(span[0], span[1], step, state)
-
-
-def _step(problem, recursion, modes, clip_norm, rank: int, state: _State, index) -> _State:
-    update, moments = recursion.at(index), state.moments
-    weights = jax.tree.map(lambda leaf: leaf[0], state.numbers)
-    found = problem.predictions(weights, problem.inputs)
-    # The modes' coordinates keep a mean of zero: predictions are the network's.
-    modes = dataclasses.replace(modes, train_start=found)
-    limits = slope_limits(clip_norm, _norms(problem, weights, found)).astype(found.dtype)
-    if modes.outputs:
-        slopes, spread = modewise_slopes(modes, limits, moments)
-        after = modewise_step_with(slopes, spread, modes, recursion, update, moments)
-    else:
-        closure = Closure(modes, limits, rank)
-        forces = closure.forces_at(moments)
-        slopes, after = forces.slopes, closure.step_with(forces, moments, recursion, update)[0]
-    pulls = slopes.mean / problem.num_train
-    # Not by one backward pass: in a loop on a CPU its convolutions are ten times slower.
-    gradient, _ = clipped_gradient_sum(
-        functools.partial(_along, problem), weights, problem.inputs, pulls, clip_norm=jnp.inf
-    )
-
-    def moved(number, pull):
-        kept = jnp.tensordot(update.transition, number, 1, precision=Precision.HIGHEST)
-        return kept + update.gradient.reshape(-1, *(1,) * pull.ndim) * pull[None]
-
-    numbers = jax.tree.map(moved, state.numbers, gradient)
-    return _State(numbers, dataclasses.replace(after, mean=moments.mean))
 
 
 @eqx.filter_jit
@@ -333,18 +325,18 @@ def _read(problem, recursion, modes, rank: int, mean, moments, num_steps):
         risk, found, _ = closure_of_outputs(modes, recursion, modes.feature_norms)[2](moments)
         found.pop("steepest")
         variances = jnp.diagonal(moments.covariance[place, place], axis1=1, axis2=2)
-        excess = jnp.sum(variances - unseen)
     else:
         readout = Readout(Closure(modes, modes.feature_norms, rank), place)
         found = readout.observables(moments) | {"clipped_fraction": moments.clipped}
         risk = readout.risk(moments)
         _, leading, others, _ = readout.released(moments)
-        excess = jnp.sum(jnp.diagonal(leading) - unseen) + jnp.sum(others - unseen)
+        variances = jnp.append(jnp.diagonal(leading), others)
     pairs = zip(jax.tree.leaves(mean), jax.tree.leaves(problem.weights), strict=True)
     square = sum(jnp.sum((end - begun) ** 2) for end, begun in pairs)
     length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(problem.weights)))
     found["clipped_fraction"] /= jnp.maximum(num_steps, 1)
     found["mean_movement"] = jnp.sqrt(square) / length
+    excess = jnp.sum(variances - unseen)
     found["movement"] = jnp.sqrt(square + excess + unseen * problem.num_weights) / length
     return found | {"risk": risk}
 
@@ -355,17 +347,12 @@ def _along(problem: Linearised, weights: PyTree[Array], row, pull) -> Array:
 
 
 @eqx.filter_jit
-def _predictions(problem: Linearised, weights: PyTree[Array], rows) -> Array:
-    return problem.predictions(weights, rows)
-
-
-@eqx.filter_jit
-def gradient_norms(problem: Linearised, weights: PyTree[Array]) -> Float[Array, " train"]:
+def gradient_norms(
+    problem: Linearised, weights: PyTree[Array], predictions: Array | None = None
+) -> Float[Array, " train"]:
     r"""$|J_i^\top h|/|h|$ of each training row: its gradient's norm over that of its slope h."""
-    return _norms(problem, weights, problem.predictions(weights, problem.inputs))
-
-
-def _norms(problem: Linearised, weights: PyTree[Array], predictions) -> Float[Array, " train"]:
+    if predictions is None:
+        predictions = problem.predictions(weights, problem.inputs)
     slopes = jnp.ones_like(predictions)
     if predictions.ndim == 2:
         slopes = problem.loss.slope(predictions, problem.labels)

@@ -45,7 +45,6 @@ class KernelModes(eqx.Module):
     feature_norms: Float[Array, " train"]  # $\|\varphi(x_i)\|$
     train_labels: Float[Array, " train"]
     test_labels: Float[Array, " test"]
-    unseen: Float[Array, ""]  # mean of $\|N_i\|^2$ over the test rows
     is_valid: Bool[Array, ""]  # whether the problem's traced parameters are in range
     loss: AbstractLoss
     unseen_factor: Float[Array, "test unseen"]  # N, for coordinates that training never sees
@@ -157,7 +156,6 @@ def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
         feature_norms=reduced.feature_norms(),
         train_labels=reduced.train_labels,
         test_labels=reduced.test_labels,
-        unseen=jnp.mean(jnp.sum(reduced.unseen_factor**2, axis=1)),
         unseen_factor=reduced.unseen_factor,
         is_valid=reduced.is_valid,
         loss=reduced.loss,
@@ -175,7 +173,6 @@ def explicit_modes(problem: AbstractFeatureProblem) -> KernelModes:
         feature_norms=jnp.linalg.norm(train, axis=1),
         train_labels=problem.train_labels,
         test_labels=problem.test_labels,
-        unseen=jnp.zeros((), train.dtype),
         is_valid=problem.is_valid,
         loss=problem.loss,
         unseen_factor=jnp.zeros((len(problem.test_labels), 0), train.dtype),

@@ -33,7 +33,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from jaxdp.core.arrays import in_types_of
 from jaxdp.core.numerics.batching import cholesky
 from jaxdp.core.numerics.precision import product, safe_sqrt
-from jaxdp.theory.features.closed_moments import Closure, Moments
+from jaxdp.theory.features.closed_moments import Closure, Moments, variances_of
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import sum_over_rows
 
@@ -51,17 +51,14 @@ class Readout(eqx.Module):
         modes, rank = self.closure.modes, self.closure.rank
         factor = modes.test_factor
         mean, leading, others, unseen = self.released(moments)
-        spread = _variances(factor[:, :rank], leading) + product(factor[:, rank:] ** 2, others)
+        spread = variances_of(factor[:, :rank], leading) + product(factor[:, rank:] ** 2, others)
         # Rounding may leave a small variance negative.
         spread = jnp.maximum(spread, 0) + unseen * modes.unseen_norms
         return modes.test_predictions(mean), spread
 
     def train_predictions(self, moments: Moments):
-        closure = self.closure
-        mean, leading, others, unseen = self.released(moments)
-        spread = _variances(closure.leading_factor, leading) + product(closure.squares, others)
-        spread = closure.modes.with_unseen(jnp.maximum(spread, 0), unseen)
-        return closure.modes.train_predictions(mean), spread
+        mean, *spread = self.released(moments)
+        return self.closure.modes.train_predictions(mean), self.closure.train_variance(*spread)
 
     def risk(self, moments: Moments) -> Float[Array, ""]:
         modes = self.closure.modes
@@ -104,14 +101,6 @@ class Readout(eqx.Module):
         )
 
 
-def _variances(factor: Float[Array, "rows rank"], leading: Float[Array, "rank rank"]) -> Array:
-    r"""$\mathrm{diag}(WSW^\top)$ of a symmetric S, which must be on the left.
-
-    On the right XLA misreads a constant S on CPUs (jaxlib 0.10.2 to 0.11.2, docs/known_faults.md).
-    """
-    return jnp.sum(product(leading, factor.T) * factor.T, axis=0)
-
-
 class SquaredForm(eqx.Module):
     r"""The variance of squared test errors, $4b^\top Gb/m^2 + 2|G|^2/m^2$ with $b = M\mu - y$."""
 
@@ -130,8 +119,8 @@ class SquaredForm(eqx.Module):
         self.crossed = product(seen, seen.T) / rows**2
         self.unseen = jnp.sum(product(unseen_factor.T, unseen_factor) ** 2) / rows**2
 
-    def variance(self, moments: Moments) -> Float[Array, ""]:
-        """The variance of the mean squared error over the test rows."""
+    def variances(self, moments: Moments) -> dict[str, Float[Array, ""]]:
+        """The variance over runs of "risk", the mean squared error of the test rows."""
         closure = self.readout.closure
         modes, rank = closure.modes, closure.rank
         factor, rows = modes.test_factor, modes.test_labels.shape[0]
@@ -150,7 +139,7 @@ class SquaredForm(eqx.Module):
         squares += 2 * unseen * product(jnp.diagonal(self.crossed)[rank:], others)
         squares += unseen**2 * self.unseen
         # So far in units of (f - y)^2.
-        return (4 * linear + 2 * squares) * (modes.loss.curvature_bound / 2) ** 2
+        return {"risk": (4 * linear + 2 * squares) * (modes.loss.curvature_bound / 2) ** 2}
 
 
 class DrawnSpread(eqx.Module):
@@ -230,14 +219,6 @@ def spread_places(at_record: np.ndarray) -> np.ndarray:
     return found[found > 0]
 
 
-class Slope(eqx.Module):
-    """Derivatives of a number in the moments, for each of several places."""
-
-    mean: Float[Array, "*places size modes"]
-    leading: Float[Array, "*places size size rank rank"]
-    others: Float[Array, "*places size size others"]
-
-
 def all_states(
     step: Callable[[Any, Int[Array, ""]], Any], start: PyTree[Array], num_steps: int
 ) -> PyTree[Array]:
@@ -264,7 +245,7 @@ def spread_over_runs(
     The Gaussian's variance plus the feedback's sum over the steps minus the same sum without
     feedback; their ratio is interpolated between `places`.
     """
-    variance = jax.vmap(SquaredForm(readout).variance)(moments_at(states, at_record))
+    variance = jax.vmap(SquaredForm(readout).variances)(moments_at(states, at_record))["risk"]
     added = _feedback(closure, recursion, readout, states, places)
     plain = variance[jnp.searchsorted(at_record, places)]
     ratio = jnp.where(plain > 0, 1 + added / jnp.where(plain > 0, plain, 1), 1)
@@ -283,8 +264,8 @@ def _feedback(closure, recursion, readout: Readout, states: Moments, places):
     """The sum over the steps minus the same sum without feedback, at each place."""
 
     ends, num_steps = moments_at(states, places), len(states.clipped) - 1
-    begun = jax.vmap(jax.grad(readout.risk))(ends)
-    begun = _symmetric(Slope(begun.mean, begun.leading, begun.others))
+    # Derivatives of the risk in the moments, which have the shapes of moments.
+    begun = _symmetric(jax.vmap(jax.grad(readout.risk))(ends))
     without = jax.vmap(lambda slope, end: _variance(slope, end, None))(begun, ends)
 
     def back(carry, part):
@@ -296,13 +277,13 @@ def _feedback(closure, recursion, readout: Readout, states: Moments, places):
 
         slope = jax.tree.map(begin, slope, begun)
         after, pull, noise = jax.vjp(
-            lambda moments: closure.step_and_noise(moments, recursion, recursion.at(index)),
+            lambda at: closure.step_with(closure.forces_at(at), at, recursion, recursion.at(index)),
             before,
             has_aux=True,
         )
         found = jax.tree.map(jnp.subtract, after, noise)
         total += jax.vmap(lambda one: _variance(one, noise, found))(slope)
-        return (_pulled(pull, slope, before), total), None
+        return (_symmetric(jax.vmap(lambda one: pull(one)[0])(slope)), total), None
 
     nothing = jax.tree.map(jnp.zeros_like, begun)
     befores = jax.tree.map(lambda part: part[:-1], states)
@@ -311,29 +292,14 @@ def _feedback(closure, recursion, readout: Readout, states: Moments, places):
     return total - without
 
 
-def _pulled(pull, slope: Slope, before: Moments) -> Slope:
-    """The slopes before a step, from those after it."""
-    nothing = jax.tree.map(jnp.zeros_like, before)
-
-    def one(slope):
-        parts = {"mean": slope.mean, "leading": slope.leading, "others": slope.others}
-        (found,) = pull(dataclasses.replace(nothing, **parts))
-        return Slope(found.mean, found.leading, found.others)
-
-    return _symmetric(jax.vmap(one)(slope))
-
-
-def _symmetric(slope: Slope) -> Slope:
+def _symmetric(slope: Moments) -> Moments:
     """The slopes symmetrised in the two sides of the covariances."""
     turned = jnp.swapaxes(jnp.swapaxes(slope.leading, -4, -3), -2, -1)
-    return Slope(
-        slope.mean,
-        (slope.leading + turned) / 2,
-        (slope.others + jnp.swapaxes(slope.others, -3, -2)) / 2,
-    )
+    others = (slope.others + jnp.swapaxes(slope.others, -3, -2)) / 2
+    return dataclasses.replace(slope, leading=(slope.leading + turned) / 2, others=others)
 
 
-def _variance(slope: Slope, noise: Moments, found: Moments | None) -> Float[Array, ""]:
+def _variance(slope: Moments, noise: Moments, found: Moments | None) -> Float[Array, ""]:
     """The variance that noise adds to a number with these derivatives, on top of `found`."""
     there = jax.tree.map(jnp.zeros_like, noise) if found is None else found
     rank = noise.leading.shape[-1]

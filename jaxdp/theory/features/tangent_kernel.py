@@ -36,11 +36,6 @@ class TangentKernel(NamedTuple):
     cross: Float[np.ndarray, "test train"]  # of a test row and a training row
     test_squares: Float[np.ndarray, " test"]  # of each test row with itself
 
-    def average(self, other: "TangentKernel") -> "TangentKernel":
-        """The mean of two kernels of the same rows."""
-        pairs = zip(self, other, strict=True)
-        return TangentKernel(*((one + two) / 2 for one, two in pairs))
-
 
 class _Features(NamedTuple):
     """Tangent features of rows for one output: those kept whole, and both sides of the others."""
@@ -158,24 +153,17 @@ def memory_of_machine() -> float:
         return float("inf")
 
 
-class TangentModes(NamedTuple):
-    """A network near some weights, in the leading modes of its tangent kernel there."""
-
-    modes: KernelModes
-    basis: Float[np.ndarray, "train modes"]  # $Uw^{-1/2}$ of the kernel $UwU^\top$
-
-
 def tangent_modes(
     problem: Linearised,
     kernel: TangentKernel,
     norms: Float[Array, " train"],
     count: int,
     start: tuple[Array | None, Array | None] = (None, None),
-) -> TangentModes:
-    """At most `count` leading modes of a kernel of a problem's rows, and the rest's norms.
+) -> tuple[KernelModes, Float[np.ndarray, "train modes"]]:
+    r"""At most `count` leading modes of a kernel $UwU^\top$ of a problem's rows, and $Uw^{-1/2}$.
 
-    `norms` are those of the training rows' gradients, on which they are clipped, and `start`
-    predictions of training and test rows.
+    The modes have the rest's norms too. `norms` are those of the training rows' gradients, on which
+    they are clipped, and `start` predictions of training and test rows.
     """
     from scipy.linalg import eigh
 
@@ -192,16 +180,14 @@ def tangent_modes(
     train_rest = np.maximum(np.diagonal(kernel.train) - (factor**2).sum(axis=1), 0)
     test_rest = np.maximum(kernel.test_squares - (test_factor**2).sum(axis=1), 0)
     dtype = float_dtype(problem.train_labels, norms)
-    labels = problem.train_labels, problem.test_labels
     modes = KernelModes(
         eigenvalues=jnp.asarray(values, dtype),
         factor=jnp.asarray(factor, dtype),
-        pull=jnp.asarray(factor.T @ np.asarray(labels[0]), dtype),
+        pull=jnp.asarray(factor.T @ np.asarray(problem.train_labels), dtype),
         test_factor=jnp.asarray(test_factor, dtype),
         feature_norms=norms.astype(dtype),
-        train_labels=labels[0],
-        test_labels=labels[1],
-        unseen=jnp.asarray(test_rest.mean(), dtype),
+        train_labels=problem.train_labels,
+        test_labels=problem.test_labels,
         is_valid=problem.is_valid,
         loss=problem.loss,
         # Norms suffice for means of losses; a spread would need the correlation of rows.
@@ -210,4 +196,4 @@ def tangent_modes(
         test_start=start[1],
         train_unseen=jnp.asarray(train_rest, dtype),
     )
-    return TangentModes(modes, basis)
+    return modes, basis

@@ -195,7 +195,7 @@ def _risk_and_exit(modes: KernelModes, gain, variance, unseen, process, limits, 
     bias = modes.bias(modes.loss.curvature_bound * gain * modes.pull[None] / modes.num_train)
     seen = product(variance, jnp.mean(modes.test_factor**2, axis=0))
     exits = exit_probability(modes, process, limits.astype(time.dtype), time)
-    return bias, seen + modes.unseen * unseen, exits
+    return bias, seen + jnp.mean(modes.unseen_norms) * unseen, exits
 
 
 def _distance(modes: KernelModes, left):

@@ -254,10 +254,9 @@ def predicted_excess_risk(
         >>> print(f"bias {risk.bias:.4f}, privacy {risk.privacy:.4f}, total {risk.total:.4f}")
         bias 0.0089, privacy 0.0001, total 0.0136
     """
-    _check_spectrum(spectrum)
     require_host("ridge", ridge)
     require_positive("ridge", ridge)
-    _check_release(num_projections, num_samples, label_noise, noise)
+    _check_release(spectrum, num_projections, num_samples, label_noise, noise)
     num_outputs = num_projections if num_outputs is None else num_outputs
     require_positive("num_outputs", num_outputs, infinite=True)
     if noise.matrix > 0 and not math.isfinite(num_outputs):
@@ -299,8 +298,7 @@ def tuned_excess_risk(
         >>> print(f"ridge {tuned.ridge:.3f}, risk {tuned.risk.total:.4f}")
         ridge 0.024, risk 0.0033
     """
-    _check_spectrum(spectrum)
-    _check_release(math.inf, num_samples, label_noise, noise)
+    _check_release(spectrum, math.inf, num_samples, label_noise, noise)
     require_positive("noise.matrix", noise.matrix)
 
     def learner(log_projections: float) -> RidgeEquivalent:
@@ -322,13 +320,14 @@ def tuned_excess_risk(
     return TunedRisk(best.ridge(effective), best.num_projections, best.risk(effective))
 
 
-def _check_spectrum(spectrum: KernelSpectrum) -> None:
-    require_kind("spectrum", spectrum, KernelSpectrum, "a jaxdp.theory.KernelSpectrum")
-
-
 def _check_release(
-    num_projections: float, num_samples: float, label_noise: float, noise: ReleaseNoise
+    spectrum: KernelSpectrum,
+    num_projections: float,
+    num_samples: float,
+    label_noise: float,
+    noise: ReleaseNoise,
 ) -> None:
+    require_kind("spectrum", spectrum, KernelSpectrum, "a jaxdp.theory.KernelSpectrum")
     require_kind("noise", noise, ReleaseNoise, "a jaxdp.theory.ReleaseNoise")
     require_host("arguments", (num_projections, num_samples, label_noise, tuple(noise)))
     require_positive("num_projections", num_projections, infinite=True)

@@ -56,7 +56,7 @@ def _by_the_starts_kernel(problem, algorithm):
 def _by_trace_norms(monkeypatch, problem, algorithm):
     """The loss of a mean path that clips on the trace kernel's norms."""
 
-    def norms(problem, weights, _):
+    def norms(problem, weights, _=None):
         def one(row):
             jacobian = jax.jacrev(lambda at: problem.prediction(at, row))(weights)
             return sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(jacobian))
@@ -64,7 +64,7 @@ def _by_trace_norms(monkeypatch, problem, algorithm):
         return jnp.sqrt(jax.vmap(one)(problem.inputs) / problem.loss.num_outputs)
 
     advance = mean_path._advance.__wrapped__
-    monkeypatch.setattr(mean_path, "_norms", norms)
+    monkeypatch.setattr(mean_path, "gradient_norms", norms)
     # Another function, which is traced anew.
     monkeypatch.setattr(mean_path, "_advance", eqx.filter_jit(lambda *given: advance(*given)))
     return float(_predicted(problem, algorithm).final_risk)
