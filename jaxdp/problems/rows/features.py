@@ -295,7 +295,6 @@ class ReducedFeatures(AbstractFeatureProblem):
         rows = {"train": self.num_train, "test": self.num_test, "unseen": self.num_test}
         for name, count in rows.items():
             require_shape(f"{name}_factor", getattr(self, f"{name}_factor"), (count, None))
-        for name in rows:
             require_finite(f"{name}_factor", getattr(self, f"{name}_factor"))
         require_labels(self)
         _require_rows_of_both(self.train_labels, self.test_labels)

@@ -240,9 +240,8 @@ class _Path:
             if stop in cuts:
                 self._take_kernel(rank)
             if stop in at_record:
-                mean = self.mean(self.recursion.output)
-                count = jnp.asarray(stop)
-                found[stop] = _read(*given, self.modes, rank, mean, self.moments, count)
+                state = self.mean(self.recursion.output), self.moments, jnp.asarray(stop)
+                found[stop] = _read(*given, self.modes, rank, *state)
             at = stop
         return jax.tree.map(
             lambda *each: jnp.stack(each), *(found[at] for at in at_record.tolist())

@@ -245,10 +245,9 @@ def membership_mu(
         raise ValueError(f"expected index < {count}, got {index}")
     row = as_wide_float(other_input, "other_input")
     label = as_wide_float(other_label, "other_label")
-    require_shape("other_input", row, (problem.dim,))
-    require_shape("other_label", label, ())
-    require_finite("other_input", row)
-    require_finite("other_label", label)
+    for name, value, shape in (("other_input", row, (problem.dim,)), ("other_label", label, ())):
+        require_shape(name, value, shape)
+        require_finite(name, value)
     rows = jnp.concatenate([jnp.asarray(problem.train_inputs), row[None]])
     labels = jnp.append(jnp.asarray(problem.train_labels), label)
     arguments = jnp.matmul(rows, weights.T, precision=Precision.HIGHEST)
