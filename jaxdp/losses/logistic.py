@@ -30,11 +30,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
-from jax import lax
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
-from jaxdp.losses.base import AbstractMarginLoss, ClippedSlope, alike
+from jaxdp.losses.base import AbstractMarginLoss, ClippedSlope, alike, along_last
 
 # The normal's mass beyond these deviations is 3e-12 for slopes and 1e-15 for losses.
 _SLOPE_DEVIATIONS, _LOSS_DEVIATIONS = 7.0, 8.0
@@ -206,10 +205,7 @@ def nodes_of_arcsinh(
     `half` half the range's length.
     """
     start = jnp.arcsinh(mean / jnp.pi)
-    rule = np.polynomial.legendre.leggauss(num_nodes)
-    nodes, weights = (
-        lax.broadcast_to_rank(jnp.asarray(part, mean.dtype), half.ndim + 1) for part in rule
-    )
+    nodes, weights = along_last(np.polynomial.legendre.leggauss(num_nodes), half)
     step = middle[..., None] + half[..., None] * nodes
     # A difference of hyperbolic sines as a product, for deviations that are small.
     scale, start = jnp.pi / std[..., None], start[..., None]

@@ -22,14 +22,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.numerics.clipped_gaussian import clipped_mean, clipped_square, inside_probability
-from jaxdp.losses.base import AbstractResidualLoss, ClippedSlope, alike
+from jaxdp.losses.base import AbstractResidualLoss, ClippedSlope, alike, along_last
 
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 # Below this ratio of width to deviation the integral is summed; ten nodes then are exact.
@@ -52,10 +51,7 @@ def _expected(mean, variance, width):
     # Each tail is below one half, so that their difference from 1 keeps its digits.
     excess = jnp.where(size < width, 1 - _square_tail(near), _square_tail(near))
     direct = at_mean + std**2 / 2 * (excess - _square_tail(far))
-    nodes, weights = (
-        lax.broadcast_to_rank(jnp.asarray(part, std.dtype), std.ndim + 1)
-        for part in (_NODES, _WEIGHTS)
-    )
+    nodes, weights = along_last((_NODES, _WEIGHTS), std)
     points = jnp.minimum(width, _SMALL_RATIO * std)[..., None] * nodes
     beyond = _excess(mean[..., None], std[..., None], points)
     summed = width * jnp.sum(beyond * weights, axis=-1)
@@ -103,11 +99,11 @@ def _density(z):
 class AbstractSquaredLoss(AbstractResidualLoss):
     r"""The square $\frac c2 (f - y)^2$, with c its `curvature_bound`."""
 
+    slope_bound: ClassVar[float] = math.inf
+
     @property
     def square_curvature(self):
         return self.curvature_bound
-
-    slope_bound: ClassVar[float] = math.inf
 
     def value_at(self, u, xp):
         return self.curvature_bound * u**2 / 2
