@@ -113,7 +113,8 @@ def local_reconstruction_errors(
 
 def _normal_matrix(rows, neurons, activation, num_known):
     """J'J with unit coefficients, summed over blocks of neurons: coefficients, then tangents."""
-    bases = [_tangent_basis(row) for row in rows[num_known:]]
+    # Orthonormal columns orthogonal to each row, (d, d - 1).
+    bases = [np.linalg.qr(row[:, None], mode="complete")[0][:, 1:] for row in rows[num_known:]]
     size = len(rows) + sum(basis.shape[1] for basis in bases)
     total = np.zeros((size, size))
     arguments = neurons @ rows.T
@@ -127,11 +128,6 @@ def _normal_matrix(rows, neurons, activation, num_known):
         jacobian = np.concatenate([features[part], *tangents], axis=1)
         total += jacobian.T @ jacobian
     return total
-
-
-def _tangent_basis(row):
-    """Orthonormal columns orthogonal to a row, (d, d - 1)."""
-    return np.linalg.qr(row[:, None], mode="complete")[0][:, 1:]
 
 
 def last_iterate_reconstruction_errors(
