@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.special import ndtr
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete, require_finite, require_shape
@@ -38,6 +38,12 @@ def alike(*values: Any) -> list[Array]:
     """The values as arrays of one shape and one floating-point type."""
     dtype = float_dtype(values)
     return jnp.broadcast_arrays(*(jnp.asarray(value, dtype) for value in values))
+
+
+def deviation_of(variance: Float[Array, "*shape"]) -> tuple[Array, Bool[Array, "*shape"]]:
+    """The deviation, 1 where the variance is not positive, and where that is."""
+    is_fixed = ~(variance > 0)
+    return jnp.sqrt(jnp.where(is_fixed, 1, variance)), is_fixed
 
 
 def along_last(parts: Any, like: Float[Array, "*shape"]) -> Iterator[Float[Array, "..."]]:
@@ -268,8 +274,7 @@ class AbstractMarginLoss(AbstractUnivariateLoss, AbstractClassificationLoss):
         return jnp.heaviside(label * prediction, 0.5)
 
     def correct_probability(self, mean, variance, label):
-        is_fixed = ~(variance > 0)
-        std = jnp.sqrt(jnp.where(is_fixed, 1, variance))
+        std, is_fixed = deviation_of(variance)
         random = ndtr(label * mean / std)
         return jnp.where(is_fixed, self.correct_share(mean, label), random)
 

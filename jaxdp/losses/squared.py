@@ -28,7 +28,7 @@ from jaxtyping import Array, Float
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.numerics.clipped_gaussian import clipped_mean, clipped_square, inside_probability
-from jaxdp.losses.base import AbstractResidualLoss, ClippedSlope, alike, along_last
+from jaxdp.losses.base import AbstractResidualLoss, ClippedSlope, alike, along_last, deviation_of
 
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 # Below this ratio of width to deviation the integral is summed; ten nodes then are exact.
@@ -42,8 +42,7 @@ _LARGEST = 40.0
 @jax.custom_jvp
 def _expected(mean, variance, width):
     """The mean of Huber's loss for a residual of this mean and variance >= 0."""
-    is_fixed = ~(variance > 0)
-    std = jnp.sqrt(jnp.where(is_fixed, 1, variance))
+    std, is_fixed = deviation_of(variance)
     size = jnp.abs(mean)
     slope = jnp.minimum(size, width)
     at_mean = slope * (size - slope / 2)
@@ -63,8 +62,7 @@ def _expected(mean, variance, width):
 def _(primals, tangents):
     """The slope's mean, and half the mean of the second derivative."""
     (mean, variance, width), (in_mean, in_variance, in_width) = primals, tangents
-    is_fixed = ~(variance > 0)
-    std = jnp.sqrt(jnp.where(is_fixed, 1, variance))
+    std, is_fixed = deviation_of(variance)
     outside = jnp.where(is_fixed, jax.nn.relu(jnp.abs(mean) - width), _excess(mean, std, width))
     slope = clipped_mean(mean, variance, width) * in_mean
     slope += inside_probability(mean, variance, width) / 2 * in_variance
