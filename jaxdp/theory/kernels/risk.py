@@ -254,7 +254,7 @@ def predicted_excess_risk(
         >>> print(f"bias {risk.bias:.4f}, privacy {risk.privacy:.4f}, total {risk.total:.4f}")
         bias 0.0089, privacy 0.0001, total 0.0136
     """
-    _check_spectrum(spectrum)
+    require_kind("spectrum", spectrum, KernelSpectrum, "a jaxdp.theory.KernelSpectrum")
     require_host("ridge", ridge)
     require_positive("ridge", ridge)
     _check_release(num_projections, num_samples, label_noise, noise)
@@ -299,7 +299,7 @@ def tuned_excess_risk(
         >>> print(f"ridge {tuned.ridge:.3f}, risk {tuned.risk.total:.4f}")
         ridge 0.024, risk 0.0033
     """
-    _check_spectrum(spectrum)
+    require_kind("spectrum", spectrum, KernelSpectrum, "a jaxdp.theory.KernelSpectrum")
     _check_release(math.inf, num_samples, label_noise, noise)
     require_positive("noise.matrix", noise.matrix)
 
@@ -320,10 +320,6 @@ def tuned_excess_risk(
     )
     effective, best = math.exp(found.x[0]), learner(found.x[1])
     return TunedRisk(best.ridge(effective), best.num_projections, best.risk(effective))
-
-
-def _check_spectrum(spectrum: KernelSpectrum) -> None:
-    require_kind("spectrum", spectrum, KernelSpectrum, "a jaxdp.theory.KernelSpectrum")
 
 
 def _check_release(

@@ -304,11 +304,9 @@ def optimal_row_error(mu: ArrayLike, dim: int, activation: Activation) -> Float[
 def saturated_error(ratio: ArrayLike, activation: Activation) -> Float[np.ndarray, "..."]:
     r"""$\rho = 2\sin(\omega/2)$ with $t = k'(\cos\omega)\tan\omega/k'(1)$."""
     slope = kernel_slope(activation)
-
-    def ratio_at(angles):
-        return slope(angles) * np.tan(angles)
-
-    return 2 * np.sin(angles_at(ratio, ratio_at, float(slope(np.pi / 2))) / 2)
+    flattest = float(slope(np.pi / 2))
+    found = angles_at(ratio, lambda angles: slope(angles) * np.tan(angles), flattest)
+    return 2 * np.sin(found / 2)
 
 
 def angles_at(

@@ -38,14 +38,13 @@ from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.solver import Instant, Tolerances, adjoint_for, recorded_sums
 from jaxdp.theory.streams.modes import MAX_STEPS, OnePassRate, capped_share, recorded_pass
 
-
-def _norm_of_the_state(error):
-    """Root mean square without the clipped area, whose rounding must not set the step."""
-    overlap, remainder, _ = error
-    return jnp.sqrt((overlap**2 + remainder**2) / 2)
-
-
-_TOLERANCES = Tolerances((1e-9, 1e-12), (1e-6, 1e-10), _norm_of_the_state, MAX_STEPS)
+# Root mean square without the clipped area, whose rounding must not set the step.
+_TOLERANCES = Tolerances(
+    (1e-9, 1e-12),
+    (1e-6, 1e-10),
+    lambda error: jnp.sqrt((error[0] ** 2 + error[1] ** 2) / 2),
+    MAX_STEPS,
+)
 
 
 def integrate_signal(
