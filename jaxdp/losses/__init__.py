@@ -3,14 +3,10 @@
 PK is "Optimal differentially private kernel learning with random projection".
 """
 
-from jaxdp.losses.base import AbstractLoss as AbstractLoss
-from jaxdp.losses.base import AbstractMarginLoss as AbstractMarginLoss
-from jaxdp.losses.base import AbstractResidualLoss as AbstractResidualLoss
-from jaxdp.losses.logistic import Logistic as Logistic
-from jaxdp.losses.softmax import Softmax as Softmax
-from jaxdp.losses.squared import HalfSquared as HalfSquared
-from jaxdp.losses.squared import Huber as Huber
-from jaxdp.losses.squared import Squared as Squared
+from jaxdp.losses.base import AbstractLoss, AbstractMarginLoss, AbstractResidualLoss
+from jaxdp.losses.logistic import Logistic
+from jaxdp.losses.softmax import Softmax
+from jaxdp.losses.squared import HalfSquared, Huber, Squared
 
 __all__ = [
     "AbstractLoss",

@@ -6,15 +6,16 @@ They are formulas over an array library `xp`: JAX in simulators and theories; fl
 
 import abc
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.scipy.special import ndtr
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete, require_finite, require_shape
@@ -39,6 +40,17 @@ def alike(*values: Any) -> list[Array]:
     return jnp.broadcast_arrays(*(jnp.asarray(value, dtype) for value in values))
 
 
+def deviation_of(variance: Float[Array, "*shape"]) -> tuple[Array, Bool[Array, "*shape"]]:
+    """The deviation, 1 where the variance is not positive, and where that is."""
+    is_fixed = ~(variance > 0)
+    return jnp.sqrt(jnp.where(is_fixed, 1, variance)), is_fixed
+
+
+def along_last(parts: Any, like: Float[Array, "*shape"]) -> Iterator[Float[Array, "..."]]:
+    """Vectors along a new last axis of an array, in its type: a quadrature's nodes and weights."""
+    return (lax.broadcast_to_rank(jnp.asarray(part, like.dtype), like.ndim + 1) for part in parts)
+
+
 class ClippedSlope(eqx.Module):
     r"""Moments of a clipped slope $\psi(f)$ for a Gaussian prediction f.
 
@@ -61,7 +73,16 @@ class AbstractLoss(AbstractDescription):
 
     Predictions and labels may have any shapes that broadcast; vector predictions have their outputs
     in the last axis. The methods do not check labels: call `require_labels` first.
+
+    Attributes:
+        square_curvature: the number c if the loss is $\frac c2 (f - y)^2$, else None.
+        is_decreasing: whether it decreases in margin or residual: a label fixes the slope's sign.
+        class_labels: the labels of the classes, in order; None if labels are not classes.
     """
+
+    square_curvature: ClassVar[float | None] = None
+    is_decreasing: ClassVar[bool] = False
+    class_labels: ClassVar[tuple[float, ...] | None] = None
 
     @property
     @abc.abstractmethod
@@ -81,21 +102,6 @@ class AbstractLoss(AbstractDescription):
     @abc.abstractmethod
     def slope_bound(self) -> Any:
         """The largest norm of a slope, which is the Lipschitz constant; may be infinite."""
-
-    @property
-    def square_curvature(self) -> float | None:
-        r"""The number c if the loss is $\frac c2 (f - y)^2$, else None."""
-        return None
-
-    @property
-    def is_decreasing(self) -> bool:
-        """Whether the loss decreases in the margin or residual: a label fixes the slope's sign."""
-        return False
-
-    @property
-    def class_labels(self) -> tuple[float, ...] | None:
-        """The labels of the classes, in order; None if labels are not classes."""
-        return None
 
     @abc.abstractmethod
     def value(
@@ -268,8 +274,7 @@ class AbstractMarginLoss(AbstractUnivariateLoss, AbstractClassificationLoss):
         return jnp.heaviside(label * prediction, 0.5)
 
     def correct_probability(self, mean, variance, label):
-        is_fixed = ~(variance > 0)
-        std = jnp.sqrt(jnp.where(is_fixed, 1, variance))
+        std, is_fixed = deviation_of(variance)
         random = ndtr(label * mean / std)
         return jnp.where(is_fixed, self.correct_share(mean, label), random)
 

@@ -30,11 +30,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
-from jax import lax
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
-from jaxdp.losses.base import AbstractMarginLoss, ClippedSlope, alike
+from jaxdp.losses.base import AbstractMarginLoss, ClippedSlope, alike, along_last, deviation_of
 
 # The normal's mass beyond these deviations is 3e-12 for slopes and 1e-15 for losses.
 _SLOPE_DEVIATIONS, _LOSS_DEVIATIONS = 7.0, 8.0
@@ -55,7 +54,7 @@ def clipped_sigmoid(
 
 @jax.custom_jvp
 def _moments(mean, variance, limit):
-    std, is_fixed = _deviation(variance)
+    std, is_fixed = deviation_of(variance)
     level, crossing, distance = _crossing(mean, std, limit)
     size, square, derivative = _beyond(
         lambda u: (_falling(u), _falling(u) ** 2, _bump(u)), mean, std, crossing, is_fixed
@@ -69,7 +68,7 @@ def _moments(mean, variance, limit):
 def _(primals, tangents):
     """Derivatives in the variance are half the second ones in the mean."""
     mean, variance, limit = primals
-    std, is_fixed = _deviation(variance)
+    std, is_fixed = deviation_of(variance)
     level, crossing, distance = _crossing(mean, std, limit)
     found = _moments(*primals)
     _, _, derivative, clipped = found
@@ -106,11 +105,6 @@ def _(primals, tangents):
     return found, tuple(
         slope[0] * in_mean + slope[1] * in_variance + slope[2] * in_limit for slope in slopes
     )
-
-
-def _deviation(variance):
-    is_fixed = ~(variance > 0)
-    return jnp.sqrt(jnp.where(is_fixed, 1, variance)), is_fixed
 
 
 def _crossing(mean, std, limit):
@@ -159,7 +153,7 @@ def _bump(u):
 @jax.custom_jvp
 def _expected(mean, variance):
     r"""$E\ln(1 + e^{-u})$ for $u \sim N(n, v)$."""
-    std, is_fixed = _deviation(variance)
+    std, is_fixed = deviation_of(variance)
     is_wide = std > _WIDE
     random = jnp.where(is_wide, _of_wide(mean, std), _summed(mean, jnp.minimum(std, _WIDE)))
     return jnp.where(is_fixed, jax.nn.softplus(-mean), random)
@@ -206,10 +200,7 @@ def nodes_of_arcsinh(
     `half` half the range's length.
     """
     start = jnp.arcsinh(mean / jnp.pi)
-    rule = np.polynomial.legendre.leggauss(num_nodes)
-    nodes, weights = (
-        lax.broadcast_to_rank(jnp.asarray(part, mean.dtype), half.ndim + 1) for part in rule
-    )
+    nodes, weights = along_last(np.polynomial.legendre.leggauss(num_nodes), half)
     step = middle[..., None] + half[..., None] * nodes
     # A difference of hyperbolic sines as a product, for deviations that are small.
     scale, start = jnp.pi / std[..., None], start[..., None]

@@ -22,14 +22,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.numerics.clipped_gaussian import clipped_mean, clipped_square, inside_probability
-from jaxdp.losses.base import AbstractResidualLoss, ClippedSlope, alike
+from jaxdp.losses.base import AbstractResidualLoss, ClippedSlope, alike, along_last, deviation_of
 
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 # Below this ratio of width to deviation the integral is summed; ten nodes then are exact.
@@ -43,8 +42,7 @@ _LARGEST = 40.0
 @jax.custom_jvp
 def _expected(mean, variance, width):
     """The mean of Huber's loss for a residual of this mean and variance >= 0."""
-    is_fixed = ~(variance > 0)
-    std = jnp.sqrt(jnp.where(is_fixed, 1, variance))
+    std, is_fixed = deviation_of(variance)
     size = jnp.abs(mean)
     slope = jnp.minimum(size, width)
     at_mean = slope * (size - slope / 2)
@@ -52,10 +50,7 @@ def _expected(mean, variance, width):
     # Each tail is below one half, so that their difference from 1 keeps its digits.
     excess = jnp.where(size < width, 1 - _square_tail(near), _square_tail(near))
     direct = at_mean + std**2 / 2 * (excess - _square_tail(far))
-    nodes, weights = (
-        lax.broadcast_to_rank(jnp.asarray(part, std.dtype), std.ndim + 1)
-        for part in (_NODES, _WEIGHTS)
-    )
+    nodes, weights = along_last((_NODES, _WEIGHTS), std)
     points = jnp.minimum(width, _SMALL_RATIO * std)[..., None] * nodes
     beyond = _excess(mean[..., None], std[..., None], points)
     summed = width * jnp.sum(beyond * weights, axis=-1)
@@ -67,8 +62,7 @@ def _expected(mean, variance, width):
 def _(primals, tangents):
     """The slope's mean, and half the mean of the second derivative."""
     (mean, variance, width), (in_mean, in_variance, in_width) = primals, tangents
-    is_fixed = ~(variance > 0)
-    std = jnp.sqrt(jnp.where(is_fixed, 1, variance))
+    std, is_fixed = deviation_of(variance)
     outside = jnp.where(is_fixed, jax.nn.relu(jnp.abs(mean) - width), _excess(mean, std, width))
     slope = clipped_mean(mean, variance, width) * in_mean
     slope += inside_probability(mean, variance, width) / 2 * in_variance
@@ -103,11 +97,11 @@ def _density(z):
 class AbstractSquaredLoss(AbstractResidualLoss):
     r"""The square $\frac c2 (f - y)^2$, with c its `curvature_bound`."""
 
+    slope_bound: ClassVar[float] = math.inf
+
     @property
     def square_curvature(self):
         return self.curvature_bound
-
-    slope_bound: ClassVar[float] = math.inf
 
     def value_at(self, u, xp):
         return self.curvature_bound * u**2 / 2

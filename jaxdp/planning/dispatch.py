@@ -160,7 +160,6 @@ def plan(
         risk 0.142, without privacy 0.0076
     """
     require_kind("problem", problem, AbstractProblem, "a problem, such as LinearRegression")
-    budget = {"epsilon": epsilon, "delta": delta}
     of_streams = {
         "num_samples": num_samples,
         "schedule": schedule,
@@ -187,7 +186,7 @@ def plan(
     if isinstance(problem, LinearRegression | AbstractSignalProblem):
         _refuse(problem, of_features, _OF_FEATURES, _OF_STREAMS)
         with listening_where_seen(progress, "plan") as told:
-            found = plan_one_pass(problem, **budget, **of_streams)
+            found = plan_one_pass(problem, epsilon=epsilon, delta=delta, **of_streams)
             told(1.0)
         return found
     raise NotCoveredError(

@@ -32,8 +32,11 @@ def account(options: argparse.Namespace) -> None:
     if options.json:
         print(as_json({"algorithm": options.algorithm, name: value, "cost": vars(cost)}))
         return
-    text = _enough(value, name == "rho") if is_found else f"{value:.6g}"
-    print(f"{options.algorithm}: {name.replace('_', ' ')} {text}", cost, sep="\n")
+    if is_found:
+        # Six digits that keep the budget: a noise multiplier is rounded up, and rho down.
+        rounding = decimal.ROUND_FLOOR if name == "rho" else decimal.ROUND_CEILING
+        value = decimal.Context(prec=6, rounding=rounding).create_decimal_from_float(value)
+    print(f"{options.algorithm}: {name.replace('_', ' ')} {value:.6g}", cost, sep="\n")
 
 
 def _described(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
@@ -54,10 +57,3 @@ def _described(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     else:
         sampler = ShuffledEpochs(options.num_records, options.batch_size)
     return jaxdp.PrivateOptimiser, settings | {"optimiser": optax.sgd(_A_RATE), "sampler": sampler}
-
-
-def _enough(value: float, is_rho: bool) -> str:
-    """Round noise to six digits that keep the budget: a noise multiplier up, and rho down."""
-    rounding = decimal.ROUND_FLOOR if is_rho else decimal.ROUND_CEILING
-    digits = decimal.Context(prec=6, rounding=rounding).create_decimal_from_float(value)
-    return f"{digits:g}"

@@ -51,7 +51,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxdp.losses.base import alike
+from jaxdp.losses.base import alike, along_last
 from jaxdp.losses.logistic import crossing_of, nodes_of_arcsinh
 
 # The normal's mass beyond this is 6e-14.
@@ -158,10 +158,7 @@ def _divergence(logits, signals):
     step = logits - signals
     direct = jax.nn.softplus(-logits) - jax.nn.softplus(-signals)
     direct += jax.nn.sigmoid(-signals) * step
-    nodes, weights = (
-        lax.broadcast_to_rank(jnp.asarray(part, step.dtype), step.ndim + 1)
-        for part in (_NODES, _WEIGHTS * (1 - _NODES))
-    )
+    nodes, weights = along_last((_NODES, _WEIGHTS * (1 - _NODES)), step)
     between = signals[..., None] + step[..., None] * nodes
     bend = jax.nn.sigmoid(between) * jax.nn.sigmoid(-between)
     near = step**2 * jnp.sum(weights * bend, axis=-1)
@@ -203,10 +200,7 @@ def sigmoid_moments(
     mean: Float[Array, "*shape"], variance: Float[Array, "*#shape"]
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
     r"""$E[\sigma(u)]$ and $E[\sigma'(u)]$ for $u \sim N(m, v)$."""
-    deviations, weights = (
-        lax.broadcast_to_rank(jnp.asarray(part, mean.dtype), mean.ndim + 1)
-        for part in _mixture(_NUM_DEVIATIONS)
-    )
+    deviations, weights = along_last(_mixture(_NUM_DEVIATIONS), mean)
     std = jnp.sqrt(deviations**2 + variance[..., None])
     level = mean[..., None] / std
     above = jnp.sum(weights * lax.erf(level * math.sqrt(0.5)), axis=-1)

@@ -118,11 +118,6 @@ def schedule_log_risk(
 class AbstractFamily(AbstractDescription):
     """Schedules to be fitted: a function of free numbers, such as logarithms."""
 
-    @property
-    @abc.abstractmethod
-    def size(self) -> int:
-        """Number of free numbers."""
-
     @abc.abstractmethod
     def schedule(
         self, numbers: Float[Array, " size"], setting: AbstractSetting
@@ -172,10 +167,6 @@ class Parametric(AbstractFamily):
             )
         as_schedule(made)
 
-    @property
-    def size(self):
-        return len(self.names)
-
     def schedule(self, numbers, setting):
         values = jnp.exp(jnp.clip(numbers, -_FARTHEST, _FARTHEST))
         return self._made(**{name: values[place] for place, name in enumerate(self.names)})
@@ -193,7 +184,7 @@ class Parametric(AbstractFamily):
 
     def starts(self, setting):
         rates = np.log(_RATES * float(setting.cap))
-        others = itertools.repeat(np.log(_NUMBERS), self.size - 1)
+        others = itertools.repeat(np.log(_NUMBERS), len(self.names) - 1)
         return np.asarray(list(itertools.product(rates, *others)))
 
 
@@ -220,10 +211,6 @@ class FreeForm(AbstractFamily):
 
     def __init__(self, num_knots: int):
         self.num_knots = require_count("num_knots", num_knots, least=2)
-
-    @property
-    def size(self):
-        return self.num_knots
 
     def schedule(self, numbers, setting):
         values = setting.cap * jnp.cumprod(jax.nn.sigmoid(numbers))

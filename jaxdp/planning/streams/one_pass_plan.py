@@ -264,26 +264,23 @@ def plan_one_pass(
     if delta is not None:
         warn_of_large_delta(delta, count, stacklevel=3)
     setting = stream_setting_of(problem, count, rho)
-    family, regret = family_of(schedule), None
-    if uncertainty is not None:
+    family = family_of(schedule)
+    if uncertainty is None:
+        found, regret = solve(family, setting), None
+    else:
         require_kind("uncertainty", uncertainty, Box, "a jaxdp.Box of what is not known")
         require_least_squares(problem, "uncertainty")
-    if uncertainty is None:
-        found = solve(family, setting)
-    else:
         assert is_least_squares(setting)
         found, regret = solve_box(family, setting, uncertainty)
     if not math.isfinite(found.risk):
         raise RuntimeError("expected a finite predicted risk of some schedule, found none")
     algorithm = found.algorithm(rho, count)
     predicted = predict(problem, algorithm, theory=CoupledODE(), records=100)
-    floor = floor_of(setting)
-    sensitivities = _sensitivities(problem, found, algorithm, float(predicted.final_risk))
     return OnePassPlan(
         algorithm=algorithm,
         predicted=predicted,
-        floor=floor,
-        sensitivities=sensitivities,
+        floor=floor_of(setting),
+        sensitivities=_sensitivities(problem, found, algorithm, float(predicted.final_risk)),
         assumptions=(*_assumptions(problem, setting), *(() if regret is None else (_IN_THE_BOX,))),
         status=_status(predicted, found, setting),
         regret=regret,

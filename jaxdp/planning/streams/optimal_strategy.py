@@ -168,10 +168,5 @@ def _risk_and_weights(
 
 def _in_float64(tree: Any) -> Any:
     """A pytree with its floating-point arrays in float64, within a context that has it."""
-
-    def wide(leaf):
-        is_array = isinstance(leaf, (jax.Array, np.ndarray))
-        is_float = is_array and jnp.issubdtype(leaf.dtype, jnp.floating)
-        return jnp.asarray(leaf, jnp.float64) if is_float else leaf
-
-    return jax.tree.map(wide, tree)
+    floats, rest = eqx.partition(tree, eqx.is_inexact_array)
+    return eqx.combine(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), floats), rest)

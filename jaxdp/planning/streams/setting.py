@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 import equinox as eqx
 import jax
@@ -248,6 +248,9 @@ class SignalSetting(AbstractSetting):
     gamma: Float[Any, ""]
     rho: Float[Any, ""]
     problem: AbstractSignalProblem  # with numbers in float64
+    num_steps: ClassVar[int] = 60  # a step costs hundreds of steps of least squares
+    # A minimum is often at the kink where the rate meets the cap: descent is slow there.
+    effort: ClassVar[tuple[int, float]] = 2, 1e-7
 
     @property
     def cap(self):
@@ -257,16 +260,6 @@ class SignalSetting(AbstractSetting):
     def slope_scale(self):
         _, _, square = _at_the_start(self.problem)
         return jnp.sqrt(square)
-
-    @property
-    def num_steps(self):
-        # A step costs hundreds of steps of least squares.
-        return 60
-
-    @property
-    def effort(self):
-        # A minimum is often at the kink where the rate meets the cap: descent is slow there.
-        return 2, 1e-7
 
     @property
     def start(self):

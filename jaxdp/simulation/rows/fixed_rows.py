@@ -110,8 +110,21 @@ class RowRuns(AbstractRuns):
     def is_valid(self):
         return self.problem.is_valid & self.algorithm.is_valid
 
+    @eqx.filter_jit
     def begin(self):
-        return _begin(self.problem, self.algorithm, self.keys)
+        problem, algorithm, keys = self.problem, self.algorithm, self.keys
+        dtype = float_dtype(problem, algorithm)
+        num_noisy = problem.unseen_factor.shape[1] if algorithm.is_sum_of_noise else 0
+        outputs = () if problem.loss.num_outputs is None else (problem.loss.num_outputs,)
+        stepped = jnp.zeros((len(keys), problem.num_features - num_noisy, *outputs), dtype)
+        noisy = jnp.zeros((len(keys), num_noisy, *outputs), dtype)
+        zero = jnp.zeros(len(keys), dtype)
+        # Asked for its shape alone, a batch uses no key up.
+        batch = eqx.filter_eval_shape(algorithm.batch, jnp.asarray(0), keys)
+        used = None if batch is None else zero
+        state = _State(stepped, noisy, algorithm.start(stepped), zero, used)
+        read = jax.tree.map(lambda value: value[:, None], _record(problem, algorithm, state))
+        return state, Reading(*read)
 
     def advance(self, state, starts, ends):
         bounds = jnp.asarray(starts), jnp.asarray(ends)
@@ -149,22 +162,6 @@ def simulate_on_rows(
     view = OptimiserOnRows(traced) if isinstance(traced, PrivateOptimiser) else traced
     runs = RowRuns(problem, view, run_keys(key, num_runs), draw)
     return drive(runs, ranges, keep_parameters=keep_parameters, progress=progress)
-
-
-@eqx.filter_jit
-def _begin(problem: ReducedFeatures, algorithm: RowsAlgorithm, keys):
-    dtype = float_dtype(problem, algorithm)
-    num_noisy = problem.unseen_factor.shape[1] if algorithm.is_sum_of_noise else 0
-    outputs = () if problem.loss.num_outputs is None else (problem.loss.num_outputs,)
-    stepped = jnp.zeros((len(keys), problem.num_features - num_noisy, *outputs), dtype)
-    noisy = jnp.zeros((len(keys), num_noisy, *outputs), dtype)
-    zero = jnp.zeros(len(keys), dtype)
-    # Asked for its shape alone, a batch uses no key up.
-    batch = eqx.filter_eval_shape(algorithm.batch, jnp.asarray(0), keys)
-    used = None if batch is None else zero
-    state = _State(stepped, noisy, algorithm.start(stepped), zero, used)
-    read = jax.tree.map(lambda value: value[:, None], _record(problem, algorithm, state))
-    return state, Reading(*read)
 
 
 @eqx.filter_jit

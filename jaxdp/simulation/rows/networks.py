@@ -127,8 +127,37 @@ class NetworkRuns(AbstractRuns):
         )
         return state, _reading(jax.tree.map(lambda value: value[:, None], read))
 
+    @eqx.filter_jit
     def advance(self, state, starts, ends):
-        return _advance(self, state, jnp.asarray(starts), jnp.asarray(ends))
+        problem, algorithm, loss = self.loss.problem, self.algorithm, self.loss
+        made = problem.weights, algorithm.init(problem.weights)
+        static = eqx.filter(made, eqx.is_array, inverse=True)
+
+        def one(given):
+            key, state = given
+
+            def step(_, state):
+                weights, inner = eqx.combine(state, static)
+                moved = algorithm.step(
+                    loss,
+                    weights,
+                    inner,
+                    problem.inputs,
+                    problem.labels,
+                    key=key,
+                    microbatch_size=_SUMMED_ROWS,
+                )
+                return eqx.filter(moved, eqx.is_array)
+
+            def record(state, bounds):
+                first, end = bounds
+                state = lax.fori_loop(first, end, step, state)
+                return state, _record(loss, eqx.combine(state, static)[0])
+
+            return lax.scan(record, state, (jnp.asarray(starts), jnp.asarray(ends)))
+
+        state, read = lax.map(one, (self.keys, state), batch_size=self.together)
+        return state, _reading(read)
 
     def finish(self, state):
         return None, jax.vmap(lambda weights: ravel_pytree(weights)[0])(state[0])
@@ -145,40 +174,6 @@ def _evenly(count: int, most: int) -> int:
     """A number of runs at a time, chosen so that no smaller rest compiles again."""
     most = min(count, most)
     return next((size for size in range(most, most // 2, -1) if count % size == 0), most)
-
-
-@eqx.filter_jit
-def _advance(runs: NetworkRuns, state, starts, ends):
-    """Run the steps between neighbouring bounds, a few runs together."""
-    problem, algorithm, loss = runs.loss.problem, runs.algorithm, runs.loss
-    made = problem.weights, algorithm.init(problem.weights)
-    static = eqx.filter(made, eqx.is_array, inverse=True)
-
-    def one(given):
-        key, state = given
-
-        def step(_, state):
-            weights, inner = eqx.combine(state, static)
-            moved = algorithm.step(
-                loss,
-                weights,
-                inner,
-                problem.inputs,
-                problem.labels,
-                key=key,
-                microbatch_size=_SUMMED_ROWS,
-            )
-            return eqx.filter(moved, eqx.is_array)
-
-        def record(state, bounds):
-            first, end = bounds
-            state = lax.fori_loop(first, end, step, state)
-            return state, _record(loss, eqx.combine(state, static)[0])
-
-        return lax.scan(record, state, (starts, ends))
-
-    state, read = lax.map(one, (runs.keys, state), batch_size=runs.together)
-    return state, _reading(read)
 
 
 def _reading(values) -> Reading:

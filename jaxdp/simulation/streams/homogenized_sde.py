@@ -83,7 +83,8 @@ class HomogenizedSDE(AbstractSimulator):
         num_steps = length_of_pass(problem, algorithm)
         ranges = ranges_of(num_steps, records, progress)
         per_record = -(-self.num_steps // (len(ranges.steps) - 1))
-        keys = _keys(key, num_runs)
+        # Apart from the keys of other simulators, so that two of them can share a key.
+        keys = run_keys(stream_key(key, "HomogenizedSDE"), num_runs)
         times = ranges.steps / num_steps
         if isinstance(problem, AbstractSignalProblem):
             paths = signal_paths(problem, algorithm, keys, times, ranges.slots, per_record)
@@ -152,19 +153,16 @@ class _PrivateNoisePath(diffrax.AbstractPath):
 
 
 @eqx.filter_jit
-def _keys(key, num_runs: int):
-    # Apart from the keys of other simulators, so that two of them can share a key.
-    return run_keys(stream_key(key, "HomogenizedSDE"), num_runs)
-
-
-@eqx.filter_jit
 def _paths(problem, algorithm, is_valid, keys, times, slots, per_record: int) -> Trajectory:
     """Paths over increasing times; record j is the state at times[slots[j]]."""
     dtype = float_dtype(problem, algorithm)
     dim, schedule = problem.dim, algorithm.learning_rate
     gamma = algorithm.aspect_ratio(dim).astype(dtype)
     times = times.astype(dtype)
-    grid = _subdivide(times, per_record)
+    # A grid with `per_record` equal steps between neighbouring times.
+    share = (np.arange(per_record) / per_record).astype(dtype)
+    inner = times[:-1, None] + jnp.diff(times)[:, None] * share[None]
+    grid = jnp.append(inner.reshape(-1), times[-1])
     spectrum, target = problem.spectrum.astype(dtype), problem.target.astype(dtype)
 
     def risk(parameters):
@@ -234,13 +232,6 @@ def _paths(problem, algorithm, is_valid, keys, times, slots, per_record: int) ->
         parameters=parameters,
         label="SDE",
     )
-
-
-def _subdivide(times, per_record: int):
-    """A grid with `per_record` equal steps between neighbouring times."""
-    share = np.arange(per_record) / per_record
-    inner = times[:-1, None] + jnp.diff(times)[:, None] * share.astype(times.dtype)[None]
-    return jnp.append(inner.reshape(-1), times[-1])
 
 
 @eqx.filter_jit

@@ -262,7 +262,7 @@ def row_error_lower_bound(
         >>> print(f"{bound:.3f}, whatever the features {error_lower_bound(40.7 / 2, 20):.3f}")
         0.211, whatever the features 0.000
     """
-    ratio = one_step_noise_ratio(mu, _at_least_two(dim), 1, activation)
+    ratio = one_step_noise_ratio(mu, require_count("dim", dim, least=2), 1, activation)
     return 2 * np.sin(np.arctan(ratio) / 2)
 
 
@@ -288,7 +288,7 @@ def optimal_row_error(mu: ArrayLike, dim: int, activation: Activation) -> Float[
         >>> print(f"{optimal_row_error(20.0, 100, jax.nn.relu):.3f}, least squares {attack:.3f}")
         0.869, least squares 0.925
     """
-    ratio = one_step_noise_ratio(mu, _at_least_two(dim), 1, activation)
+    ratio = one_step_noise_ratio(mu, require_count("dim", dim, least=2), 1, activation)
     slope = kernel_slope(activation)
 
     def ratio_at(angles):
@@ -301,20 +301,12 @@ def optimal_row_error(mu: ArrayLike, dim: int, activation: Activation) -> Float[
     return 2 * np.sin(angles_at(ratio, ratio_at, flattest) / 2)
 
 
-def _at_least_two(dim: int) -> int:
-    if require_count("dim", dim) < 2:
-        raise ValueError(f"expected dim >= 2, got {dim}")
-    return dim
-
-
 def saturated_error(ratio: ArrayLike, activation: Activation) -> Float[np.ndarray, "..."]:
     r"""$\rho = 2\sin(\omega/2)$ with $t = k'(\cos\omega)\tan\omega/k'(1)$."""
     slope = kernel_slope(activation)
-
-    def ratio_at(angles):
-        return slope(angles) * np.tan(angles)
-
-    return 2 * np.sin(angles_at(ratio, ratio_at, float(slope(np.pi / 2))) / 2)
+    flattest = float(slope(np.pi / 2))
+    found = angles_at(ratio, lambda angles: slope(angles) * np.tan(angles), flattest)
+    return 2 * np.sin(found / 2)
 
 
 def angles_at(

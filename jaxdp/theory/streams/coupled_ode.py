@@ -47,14 +47,8 @@ from jaxdp.theory.streams.modes import (
 )
 from jaxdp.theory.streams.signal import integrate_signal, recurse_signal
 
-
-def _norm_of_the_modes(error):
-    """Root mean square of the modes alone: rounding of the clipped area must not set the step."""
-    modal, _ = error
-    return jnp.sqrt(jnp.mean(modal**2))
-
-
-_TOLERANCES = energy_tolerances(_norm_of_the_modes)
+# Root mean square of the modes alone: rounding of the clipped area must not set the step.
+_TOLERANCES = energy_tolerances(lambda error: jnp.sqrt(jnp.mean(error[0] ** 2)))
 
 
 class CoupledODE(AbstractTheory):

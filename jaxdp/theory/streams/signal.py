@@ -38,14 +38,13 @@ from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.solver import Instant, Tolerances, adjoint_for, recorded_sums
 from jaxdp.theory.streams.modes import MAX_STEPS, OnePassRate, capped_share, recorded_pass
 
-
-def _norm_of_the_state(error):
-    """Root mean square without the clipped area, whose rounding must not set the step."""
-    overlap, remainder, _ = error
-    return jnp.sqrt((overlap**2 + remainder**2) / 2)
-
-
-_TOLERANCES = Tolerances((1e-9, 1e-12), (1e-6, 1e-10), _norm_of_the_state, MAX_STEPS)
+# Root mean square without the clipped area, whose rounding must not set the step.
+_TOLERANCES = Tolerances(
+    (1e-9, 1e-12),
+    (1e-6, 1e-10),
+    lambda error: jnp.sqrt((error[0] ** 2 + error[1] ** 2) / 2),
+    MAX_STEPS,
+)
 
 
 def integrate_signal(
@@ -88,7 +87,7 @@ def _solve(problem, algorithm, time, adjoint) -> Trajectory:
     # As in AC Proposition 5: the noise of the last step, which comes after time 1.
     final = remainder[-1] + strength * learning_rate.last_square
     path = time, overlap, remainder, final, clipped_area
-    return _trajectory(problem, algorithm, *path, label="ODE", stopped=stopped)
+    return _trajectory(problem, algorithm, path, label="ODE", stopped=stopped)
 
 
 @eqx.filter_jit
@@ -120,21 +119,12 @@ def recurse_signal(
     final = remainder[-1] + strength * algorithm.squared_rate_drop(jnp.asarray(count))
     time = (at_record / jnp.asarray(count, float)).astype(dtype)
     path = time, overlap, remainder, final, clipped
-    return _trajectory(problem, algorithm, *path, label="recursion")
+    return _trajectory(problem, algorithm, path, label="recursion")
 
 
-def _trajectory(
-    problem,
-    algorithm,
-    time,
-    overlap,
-    remainder,
-    final,
-    clipped_area,
-    *,
-    label,
-    stopped: Any = False,
-) -> Trajectory:
+def _trajectory(problem, algorithm, path, *, label, stopped: Any = False) -> Trajectory:
+    """The trajectory of a solution: times, overlap, remainder, its release, and clipped area."""
+    time, overlap, remainder, final, clipped_area = path
     rates = problem.loss.curvature_bound * algorithm.aspect_ratio(problem.dim)
     cap = (2 / (rates * algorithm.batch_size)).astype(time.dtype)
     schedule, variance = algorithm.learning_rate, 2 / (9 * problem.dim)
