@@ -63,6 +63,7 @@ class Softmax(AbstractClassificationLoss):
 
     @property
     def class_labels(self):
+        """The labels 0, ..., k - 1."""
         return tuple(map(float, range(self.num_classes)))
 
     def require_labels(self, name, labels, *, are_private=False):

@@ -95,13 +95,9 @@ def _density(z):
 
 
 class AbstractSquaredLoss(AbstractResidualLoss):
-    r"""The square $\frac c2 (f - y)^2$, with c its `curvature_bound`."""
+    r"""The square $\frac c2 (f - y)^2$, with c its `curvature_bound` and `square_curvature`."""
 
     slope_bound: ClassVar[float] = math.inf
-
-    @property
-    def square_curvature(self):
-        return self.curvature_bound
 
     def value_at(self, u, xp):
         return self.curvature_bound * u**2 / 2
@@ -130,6 +126,7 @@ class Squared(AbstractSquaredLoss):
     """
 
     curvature_bound: ClassVar[float] = 2.0
+    square_curvature: ClassVar[float] = 2.0
 
 
 class HalfSquared(AbstractSquaredLoss):
@@ -142,6 +139,7 @@ class HalfSquared(AbstractSquaredLoss):
     """
 
     curvature_bound: ClassVar[float] = 1.0
+    square_curvature: ClassVar[float] = 1.0
 
 
 class Huber(AbstractResidualLoss):
