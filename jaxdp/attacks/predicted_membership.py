@@ -48,11 +48,10 @@ from jaxdp.theory.base import require_fixed_rows
 from jaxdp.theory.features.weight_law import WeightLaw, read_weights, weight_law
 
 # Number of rows, those that move the weights furthest to first order, among which the worst record
-# is searched: in five settings with n = 150 and in two with more rows the first was the worst of
-# all. With many rows the first order is itself the answer: in 12 cells with n = 1,000 its area was
-# at most 0.003 below that of two closures. With several outputs it is computed for the rows that
-# are first in a rough form, whose largest area was within 0.0014 of that of all rows in four
-# settings.
+# is searched, and from which n only the first. In five settings with n = 150 and in two with more
+# rows the first was the worst of all. From that n, with several outputs, the first order is
+# computed for the rows that are first in its rough form: the largest area among these was within
+# 0.0014 of that of all rows in four settings.
 _CANDIDATES, _MANY_ROWS, _ROUGHLY_FIRST = 4, 1000, 128
 
 
@@ -132,7 +131,7 @@ def predicted_membership(
         algorithm: the training algorithm, with noise (else ValueError) and a proved guarantee.
         record: index of a training row, from 0; or "worst" for the most exposed one, searched among
             the four rows that move the weights furthest to first order, in units of their spread
-            over runs; from n = 1,000 for the first of these, to first order.
+            over runs; from n = 1,000 only the first of these is computed.
 
     Returns:
         The area, the true positives at any rate of false ones, and the proved bounds on both.
@@ -168,12 +167,8 @@ def predicted_membership(
             rough = weight_law(reading, responses_of=rows, are_rough=True)
             rows = np.argsort(-rough.lengths())[:_ROUGHLY_FIRST]
         with_all = weight_law(reading, responses_of=rows)
-        lengths = with_all.lengths()
-        order = np.argsort(-lengths)
-        if has_many:
-            first = order[0]
-            return PredictedMembership(int(rows[first]), float(lengths[first]), 1.0, release)
-        records = rows[order[:_CANDIDATES]].tolist()
+        order = np.argsort(-with_all.lengths())
+        records = rows[order[: 1 if has_many else _CANDIDATES]].tolist()
     else:
         with_all, records = weight_law(reading), [int(record)]
     found = [

@@ -21,7 +21,6 @@ from jaxdp.core.checks import (
     require_count,
     require_finite,
     require_key,
-    require_kind,
     require_positive,
     require_shape,
 )
@@ -117,8 +116,11 @@ def reconstruct(
     """
     require_target(target)
     optimiser = CurvatureScaledMomentum() if optimiser is None else optimiser
-    expected = "an optimiser, such as jaxdp.attacks.LevenbergMarquardt()"
-    require_kind("optimiser", optimiser, AbstractOptimiser, expected)
+    if not isinstance(optimiser, AbstractOptimiser):
+        raise TypeError(
+            "expected an optimiser such as jaxdp.attacks.LevenbergMarquardt(), got "
+            f"{getattr(optimiser, '__name__', type(optimiser).__name__)}"
+        )
     require_key(key)
     num_samples = require_count("num_samples", num_samples)
     num_starts = require_count("num_starts", num_starts)
@@ -183,7 +185,8 @@ def _listening(progress: Progress | bool | None, most_passes: float) -> Iterator
 
 def require_target(target: Any) -> None:
     """Raise TypeError unless the value is a target with known (not traced) arrays."""
-    require_kind("target", target, AbstractTarget, "a target of jaxdp.attacks")
+    if not isinstance(target, AbstractTarget):
+        raise TypeError(f"expected a target of jaxdp.attacks, got {type(target).__name__}")
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(target)):
         raise TypeError(
             "reconstruct decides on the host what to do next: call it outside jit and vmap, with "

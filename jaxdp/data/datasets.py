@@ -91,8 +91,8 @@ def read_whole_table(
     """Read a table for a private learner: no choice depends on how its values vary.
 
     No record counts as a header, and constant columns stay; a first line with numbers needs
-    `header`, unless it has a requested name, or the table `may_be_bare`, as in `open_table`.
-    Refusals of unusable tables are outside any guarantee.
+    `header`, unless it has a requested name. A table that `may_be_bare` may lack a line of names
+    (`open_table`); one for a fit may not. Refusals of unusable tables are outside any guarantee.
     """
     path = pathlib.Path(path)
     named = [*drop, *([] if target is None else [target])]

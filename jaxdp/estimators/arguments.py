@@ -55,7 +55,7 @@ class _HiddenInt(int):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PrivateEstimator:
-    """The arguments of all estimators, with a `noise_seed` that never prints; the first base."""
+    """The first base class of all estimators: their arguments, and a `noise_seed` not printed."""
 
     epsilon: float | AbstractBudget
     delta: float | None = None

@@ -101,9 +101,9 @@ def plan(
     from `num_steps` on. Each pair of steps and sampling rate is a cell with the exact account's
     noise multiplier; its learning rate and clip norm minimise the test loss that
     `GaussianClosure(rank=0)` predicts within the limits of stability, for networks in the modes of
-    tangent kernels. Softmax
-    losses are searched on up to 4,096 rows (8,192 at the end if noise is compared), and finely in
-    the best two cells only. The default theory predicts the best cell.
+    tangent kernels. Softmax losses are searched on up to 1,024 rows, and finely in the best two
+    cells only, on up to 4,096 rows (8,192 if noise is compared). The default theory predicts the
+    best cell.
 
     Args:
         problem: a stream of linear or logistic regression, or features on fixed rows with any loss.

@@ -479,7 +479,7 @@ def _levels(
     sampling = np.hypot(own, np.fmax(_OF_SPLITS * split, [0.0, _NORMAL * drawn]))
     copies = _disturbed(problem) if disturbed is None else disturbed
     changes = [levels(other) - start for other in copies]
-    # Without the variance of a mean of several runs.
+    # The mean of several runs varies, which adds to the square of its change.
     squares = [one.mean(1) ** 2 - one.var(1) / max(len(one[0]) - 1, 1) for one in changes]
     squares = np.maximum(np.sum(squares, axis=0), 0) / max(len(squares), 1)
     difference = _NORMAL * np.sqrt(np.broadcast_to(squares, 2))

@@ -393,8 +393,8 @@ REFUSED["attacks.two_layer_target"] = lambda p: [
 REFUSED["attacks.reconstruct"] = lambda p: [
     ({"num_samples": 20}, "span all parameters"),
     ({"known_inputs": p.rows[:2, 1:]}, "known_inputs of shape"),
-    ({"optimiser": attacks.MomentumDescent}, "expected optimiser to be an optimiser, such as"),
-    ({"target": p.table}, "expected target to be a target"),
+    ({"optimiser": attacks.MomentumDescent}, "expected an optimiser such as"),
+    ({"target": p.table}, "expected a target"),
 ]
 REFUSED["attacks.MomentumDescent"] = lambda p: [({"momentum": 1.0}, "0 <= momentum < 1")]
 REFUSED["attacks.without_known_rows"] = lambda p: [

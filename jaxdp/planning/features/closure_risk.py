@@ -27,15 +27,16 @@ from jaxdp.planning.features.search import Point
 from jaxdp.theory.features.adam_closure import LARGEST, AdamUpdates, adam_step, start_of_adam
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion, of_batches, with_epochs
-from jaxdp.theory.features.modes import KernelModes
+from jaxdp.theory.features.modes import KernelModes, some_rows
 from jaxdp.theory.features.readout import Readout
 from jaxdp.theory.features.stability import growth
 
 _RANK = 0  # number of modes whose covariances are kept in the search
 _BELOW, _ABOVE, _RATES = -6.0, 3.0, 64  # decades around the stability limit, rates of two grids
 # Most training rows in a search of softmax losses: in the first search of a cell; in the last one
-# of the best cells, and near the settings for another budget; in plans that compare noise. In 9
-# cells of three tables with 2,500 or 5,000 rows, a first search on more rows led to the same risk.
+# of the best cells, and near the settings for another budget; in the last one of a plan that
+# compares noise. In 9 cells of three tables with 2,500 or 5,000 rows, a first search on more rows
+# led to the same risk.
 FIRST_ROWS, MOST_ROWS, FINE_ROWS = 2**10, 2**12, 2**13
 # Least learning rate over the largest, and bounds of the clip norm over a gradient's norm.
 _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
@@ -74,11 +75,10 @@ class AbstractClosureRisk(eqx.Module):
         return self.modes.loss.num_outputs is not None
 
     def on_fewer_rows(self, most: int = MOST_ROWS) -> tuple[Self, float]:
-        """A cheaper, slightly higher risk on evenly spaced training rows, and their share."""
-        count = self.modes.num_train
-        if count <= 1.5 * most:
+        """A cheaper, slightly higher risk on some of the training rows, and their share."""
+        if self.modes.num_train <= 1.5 * most:
             return self, 1.0
-        rows = np.arange(most) * count // most
+        rows = some_rows(self.modes.num_train, most)
         names = "factor", "feature_norms", "train_labels"
         # Networks have these; for linear models on features they are None.
         names += tuple(
@@ -88,7 +88,7 @@ class AbstractClosureRisk(eqx.Module):
         )
         fewer = {name: getattr(self.modes, name)[rows] for name in names}
         modes = dataclasses.replace(self.modes, **fewer)
-        return dataclasses.replace(self, modes=modes), most / count
+        return dataclasses.replace(self, modes=modes), most / self.modes.num_train
 
     @abc.abstractmethod
     def final(

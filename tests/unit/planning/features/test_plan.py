@@ -13,6 +13,7 @@ from helpers import assert_mean_close
 
 import jaxdp
 from jaxdp.core.display import as_text
+from jaxdp.planning.features import closure_risk as closures
 from jaxdp.planning.features import private_training
 from jaxdp.planning.features.closure_risk import (
     BEYOND,
@@ -417,6 +418,8 @@ def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
     twice = jaxdp.FixedFeatures.from_arrays(*rows, loss=jaxdp.losses.Softmax(3))
     algorithm = _algorithm(0.5, 0.5, PoissonSampler(2 * SOFTMAX_ROWS, 0.02), noise_multiplier=0.5)
     risk = closure_risk(kernel_modes(twice), [algorithm], is_linear=True)[0]
+    each_once = np.arange(0, 2 * SOFTMAX_ROWS, 2)
+    monkeypatch.setattr(closures, "some_rows", lambda count, most: each_once)
     fewer, share = risk.on_fewer_rows(SOFTMAX_ROWS)
     assert (fewer.modes.num_train, share) == (SOFTMAX_ROWS, 0.5)
     place, steps = jnp.log(jnp.asarray([0.5, 0.5])), jnp.asarray(20)
@@ -425,3 +428,11 @@ def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
     as_if_all = float(fewer.value(place, Draw.of(algorithm), steps)[0])
     assert abs(part - whole) < 2e-3 * whole
     assert abs(as_if_all - whole) > 2e-3 * whole
+
+
+def test_rows_that_stand_for_all_do_not_depend_on_their_order():
+    # Of labels in turn, evenly spaced rows would be of one class.
+    rows = mode_basis.some_rows(2048, 1024)
+    assert len(np.unique(rows)) == 1024
+    # Half of 1,024 rows drawn without replacement of 2,048, plus or minus five deviations.
+    assert abs(np.mean(rows % 2) - 0.5) < 5 * np.sqrt(0.25 / 1024 / 2)
