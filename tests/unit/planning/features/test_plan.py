@@ -430,8 +430,8 @@ def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
     assert abs(as_if_all - whole) > 2e-3 * whole
 
 
-def test_rows_that_stand_for_all_do_not_depend_on_their_order():
-    # Of labels in turn, evenly spaced rows would be of one class.
+def test_rows_that_stand_for_all_are_of_both_classes_if_labels_take_turns():
+    # Evenly spaced rows would be of one class.
     rows = mode_basis.some_rows(2048, 1024)
     assert len(np.unique(rows)) == 1024
     # Half of 1,024 rows drawn without replacement of 2,048, plus or minus five deviations.
