@@ -161,20 +161,20 @@ def predicted_membership(
     if not float(run.noise_multiplier) > 0:
         raise ValueError("expected an algorithm with noise, got none: its weights tell everything")
     release = _in_or_out(algorithm.release())
-    if isinstance(record, str):
-        has_many, rows = problem.num_train >= _MANY_ROWS, np.arange(problem.num_train)
-        if has_many and reading.modes.outputs:
-            rough = weight_law(reading, responses_of=rows, are_rough=True)
-            rows = np.argsort(-rough.lengths())[:_ROUGHLY_FIRST]
-        with_all = weight_law(reading, responses_of=rows)
-        order = np.argsort(-with_all.lengths())
-        records = rows[order[: 1 if has_many else _CANDIDATES]].tolist()
-    else:
-        with_all, records = weight_law(reading), [int(record)]
-    found = [
-        PredictedMembership(place, *_separated(weight_law(reading, place), with_all), release)
-        for place in records
-    ]
+    has_many, rows = problem.num_train >= _MANY_ROWS, np.arange(problem.num_train)
+    if not isinstance(record, str):
+        rows = np.asarray([record])
+    elif has_many and reading.modes.outputs:
+        rough = weight_law(reading, responses_of=rows, are_rough=True)
+        rows = np.argsort(-rough.lengths())[:_ROUGHLY_FIRST]
+    with_all = weight_law(reading, responses_of=rows)
+    order = np.argsort(-with_all.lengths())
+    found = []
+    for place in rows[order[: 1 if has_many else _CANDIDATES]].tolist():
+        # The same rows have all nodes, whose errors then cancel in the difference.
+        same = rows if reading.modes.outputs else np.asarray([place])
+        without = weight_law(reading, place, responses_of=same)
+        found.append(PredictedMembership(place, *_separated(without, with_all), release))
     return max(found, key=lambda each: each.auc)
 
 

@@ -26,7 +26,6 @@ from jaxdp.privacy.budgets import AbstractBudget, ApproximateDP, budget_of, warn
 from jaxdp.problems.rows.fixed_features import FixedFeatures
 from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.simulation.dispatch import simulate
-from jaxdp.theory.dispatch import predict
 
 if TYPE_CHECKING:
     from jaxdp.attacks import PredictedMembership
@@ -302,7 +301,7 @@ def forecast(
     _warn_of_rows(problem, stacklevel=3)
     rows = _of_size(problem, num_samples)
 
-    def planned(budget, num_steps, sampling_rate, near=None, begun=0.0, share=_OF_PLAN):
+    def planned(budget, num_steps, sampling_rate, near=None, begun=0.0, share=_OF_PLAN, **more):
         found = plan_training(
             rows,
             budget=budget,
@@ -314,6 +313,7 @@ def forecast(
             criterion=criterion,
             near=near,
             told=lambda done: told(begun + share * done),
+            **more,
         )
         told(begun + share)
         return found
@@ -323,7 +323,7 @@ def forecast(
         listening_where_seen(progress, "forecast") as told,
     ):
         warnings.simplefilter("always")
-        plan = planned(budgets[0], num_steps, sampling_rate)
+        plan = planned(budgets[0], num_steps, sampling_rate, has_spread=stand_in == "alike")
         cell = plan.chosen.num_steps, plan.chosen.sampling_rate
         others = budgets[1:]
         if is_one:
@@ -454,7 +454,7 @@ def _levels(
         with warnings.catch_warnings():
             # A plan at the limit of stability may be beyond it on a copy of the rows.
             warnings.simplefilter("ignore")
-            return _level(predicted_roughly(rows, plan.algorithm))[:, None]
+            return predicted_roughly(rows, plan.algorithm)[:, None]
 
     start = levels(problem)
     if is_network:
@@ -462,12 +462,8 @@ def _levels(
         mean, std = np.mean(runs, axis=(0, 2)), np.std(np.concatenate(runs, axis=1), axis=1, ddof=1)
         own, noise = _OF_RUNS * std, std**2 / _RUNS
     else:
-        predicted = plan.predicted
-        if predicted.final_std is None:
-            # Plans of several outputs leave out the spread, which costs as much as all steps.
-            predicted = predict(_of_size(problem, num_samples), plan.algorithm, records=1)
-        stds = predicted.final_std, predicted.observables.get("accuracy_std", [None])[-1]
-        mean, std = _level(predicted), np.asarray(stds, np.float64)
+        stds = plan.predicted.final_std, plan.predicted.observables.get("accuracy_std", [None])[-1]
+        mean, std = _level(plan.predicted), np.asarray(stds, np.float64)
         own, noise = _NORMAL * np.nan_to_num(std), 0.0
     others = enumerate(_split_anew(problem), _TIMES)
     split = np.var([levels(other, part).mean(axis=1) for part, other in others], axis=0, ddof=1)

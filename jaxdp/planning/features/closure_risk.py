@@ -78,16 +78,7 @@ class AbstractClosureRisk(eqx.Module):
         """A cheaper, slightly higher risk on some of the training rows, and their share."""
         if self.modes.num_train <= 1.5 * most:
             return self, 1.0
-        rows = some_rows(self.modes.num_train, most)
-        names = "factor", "feature_norms", "train_labels"
-        # Networks have these; for linear models on features they are None.
-        names += tuple(
-            name
-            for name in ("train_start", "train_unseen")
-            if getattr(self.modes, name) is not None
-        )
-        fewer = {name: getattr(self.modes, name)[rows] for name in names}
-        modes = dataclasses.replace(self.modes, **fewer)
+        modes = self.modes.of_rows(some_rows(self.modes.num_train, most))
         return dataclasses.replace(self, modes=modes), most / self.modes.num_train
 
     @abc.abstractmethod
@@ -104,7 +95,8 @@ class AbstractClosureRisk(eqx.Module):
 
     def point(self, place: Any, draw: Draw, num_steps: Any) -> Point:
         """The predicted risk at logarithms of learning rate and clip norm."""
-        risk, is_stable = self.value(jnp.asarray(place), draw, num_steps)
+        *levels, is_stable = self.levels(jnp.asarray(place), draw, num_steps)
+        risk = levels[self.criterion == "accuracy"]
         return Point(place[0], place[1], float(risk), bool(is_stable))
 
     @eqx.filter_jit
@@ -114,7 +106,8 @@ class AbstractClosureRisk(eqx.Module):
         """Risk, its gradient in the logarithms, and whether it is within the limits."""
 
         def value(point):
-            return self._value(point, draw, num_steps)
+            *levels, is_stable = self._levels(point, draw, num_steps)
+            return levels[self.criterion == "accuracy"], is_stable
 
         def along(direction):
             return jax.jvp(value, (point,), (direction,), has_aux=True)
@@ -123,18 +116,18 @@ class AbstractClosureRisk(eqx.Module):
         return jax.vmap(along, out_axes=axes)(jnp.eye(2, dtype=point.dtype))
 
     @eqx.filter_jit
-    def value(
+    def levels(
         self, point: Float[Array, "2"], draw: Draw, num_steps: Int[Array, ""]
-    ) -> tuple[Float[Array, ""], Bool[Array, ""]]:
-        """Risk, and whether it is within the limits of stability."""
-        return self._value(point, draw, num_steps)
+    ) -> tuple[Float[Array, ""], Float[Array, ""], Bool[Array, ""]]:
+        """Loss, share of errors (NaN without classes), and whether they are within the limits."""
+        return self._levels(point, draw, num_steps)
 
-    def _value(self, point, draw, num_steps):
+    def _levels(self, point, draw, num_steps):
         rate, clip_norm = jnp.exp(point)
         closure, moments, output, is_stable = self.final(rate, clip_norm, draw, num_steps)
-        readout = Readout(closure, output)
-        risk = readout.risk(moments) if self.criterion == "loss" else readout.errors(moments)
-        return risk, is_stable
+        readout, has_classes = Readout(closure, output), self.modes.loss.class_labels is not None
+        errors = readout.errors(moments) if has_classes else jnp.nan
+        return readout.risk(moments), errors, is_stable
 
 
 class LinearRisk(AbstractClosureRisk):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.readings import linear_state_of
@@ -20,7 +21,6 @@ from jaxdp.core.checks import (
     require_count,
     require_host,
 )
-from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.closure_risk import (
     FINE_ROWS,
     FIRST_ROWS,
@@ -69,7 +69,6 @@ from jaxdp.theory.features.modes import (
     KernelModes,
     explicit_modes,
     kernel_modes,
-    with_shared_nodes,
 )
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
 
@@ -106,12 +105,14 @@ def plan_training(
     criterion: Any,
     noise: Any = INDEPENDENT,
     near: Cell | None = None,
+    has_spread: bool = False,
     told: Callable[[float], None],
 ) -> TrainingPlan:
     """The plan for fixed rows, as `jaxdp.plan` asks; calls `told` with the share done.
 
     If `near` is given, the best cell of a plan for a similar budget, the search of the only cell
-    starts from its settings, and the prediction has one record.
+    starts from its settings, and the prediction has one record. With `has_spread`, the prediction
+    for several outputs has its spread over runs too.
     """
     _require_criterion(problem, criterion)
     _require_noise(problem, noise, sampler)
@@ -168,7 +169,13 @@ def plan_training(
             table += tuple(others)
             floor = risk_without_privacy(modes, criterion)
             algorithm = others.get(best_cell(table, floor), algorithm)
-    predicted = predicted_as_planned(problem, algorithm, _FEW_RECORDS if near is None else 1)
+    # A record of a softmax loss costs as much as several steps, the spread as much as all steps.
+    few: dict[str, Any] = {}
+    if problem.loss.num_outputs is not None:
+        few["records"] = _FEW_RECORDS if near is None else 1
+        if not (has_spread or isinstance(problem, Linearised)):
+            few["theory"] = ModewiseClosure(spread_draws=None)
+    predicted = predict(problem, algorithm, **few)
     epsilon, delta = (float(number) for number in budget.stated)
     if not isinstance(budget, ApproximateDP):
         epsilon = float(cost_of(algorithm.release(), delta).epsilon)
@@ -227,29 +234,23 @@ def _correlated(
     return cells
 
 
-def predicted_as_planned(
-    problem: AbstractFeatureProblem | Linearised,
-    algorithm: PrivateOptimiser,
-    records: int = _FEW_RECORDS,
-) -> Trajectory:
-    """The prediction in a plan; with several outputs few records and no spread over runs."""
-    # A record of a softmax loss costs as much as several steps, the spread as much as all steps.
-    few: dict[str, Any] = {} if problem.loss.num_outputs is None else {"records": records}
-    if few and not isinstance(problem, Linearised):
-        few["theory"] = ModewiseClosure(spread_draws=None)
-    return predict(problem, algorithm, **few)
+def predicted_roughly(
+    problem: AbstractFeatureProblem, algorithm: PrivateOptimiser
+) -> Float[np.ndarray, "2"]:
+    """Loss and accuracy, for comparing tables of rows: several outputs are taken as independent.
 
-
-def predicted_roughly(problem: AbstractFeatureProblem, algorithm: PrivateOptimiser) -> Trajectory:
-    """A prediction for comparing tables of rows: several outputs are taken to be independent.
-
-    Its errors are nearly the same for similar tables, so that they cancel in differences.
+    The errors are nearly the same for similar tables, so that they cancel in differences.
     """
     if problem.loss.num_outputs is None:
-        return predicted_as_planned(problem, algorithm)
-    rough = problem.replace(loss=with_shared_nodes(problem.loss, problem.num_train))
-    theory = GaussianClosure(rank=0, spread_rank=None)
-    return predict(rough, algorithm, theory=theory, records=1)
+        found = predict(problem, algorithm)
+        levels = found.final_risk, found.observables.get("accuracy", [math.nan])[-1]
+    else:
+        risk = closure_risk(kernel_modes(problem), [algorithm], is_linear=True)[0]
+        place = jnp.log(jnp.asarray([algorithm.learning_rate, algorithm.clip_norm]))
+        steps = jnp.asarray(int(algorithm.num_steps))
+        loss, errors, _ = risk.levels(place, Draw.of(algorithm), steps)
+        levels = loss, 1 - errors
+    return np.asarray(levels, np.float64)
 
 
 def _table(

@@ -14,7 +14,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
@@ -59,6 +59,13 @@ class KernelModes(eqx.Module):
     def with_shared_nodes(self) -> Self:
         """The modes with the softmax's quadrature nodes divided among many rows."""
         return dataclasses.replace(self, loss=with_shared_nodes(self.loss, self.num_train))
+
+    def of_rows(self, rows: Int[np.ndarray | Array, " rows"]) -> Self:
+        """The modes with some of the training rows."""
+        names = "factor", "feature_norms", "train_labels", "train_start", "train_unseen"
+        parts = {name: getattr(self, name) for name in names}
+        fewer = {name: part[rows] for name, part in parts.items() if part is not None}
+        return dataclasses.replace(self, **fewer)
 
     def train_predictions(self, mean: Float[Array, " modes *outputs"]) -> Array:
         moved = product(self.factor, mean)

@@ -6,7 +6,6 @@ errors cancel in the difference of the means. Derived: here; test_predicted_memb
 with weights of simulated runs.
 """
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -46,12 +45,10 @@ class WeightLaw(NamedTuple):
     means: tuple[Float[Any, "blocks size"], ...]  # one stack of means per size
     covariances: tuple[Float[Any, "blocks size size"], ...]
     unseen: Float[Any, ""]  # variance of a coordinate that training never sees
-    # First-order displacement of the mean by each row that was asked for, or None.
-    responses: Float[Any, "rows modes outputs"] | None
+    responses: Float[Any, "rows modes outputs"]  # first-order displacement of the mean by rows
 
     def lengths(self) -> Float[np.ndarray, " rows"]:
         r"""$\sqrt{r^\top S^{-1}r}$ of the responses r: their lengths in standard deviations."""
-        assert self.responses is not None
         many, _, outputs = self.responses.shape
         ends = np.cumsum([mean.size // outputs for mean in self.means])[:-1]
         parts, squares = np.split(self.responses, ends, axis=1), np.zeros(many)
@@ -103,19 +100,16 @@ def weight_law(
     reading: WeightReading,
     left_out: int = -1,
     *,
-    responses_of: Int[np.ndarray, " rows"] | None = None,
+    responses_of: Int[np.ndarray, " rows"] | tuple[int, ...] = (),
     are_rough: bool = False,
 ) -> WeightLaw:
     """The weights' distribution on the host without row `left_out` (-1: with all rows).
 
-    It comes with the responses to rows whose indices are given. Rough ones are for several outputs:
-    modes are not coupled, a row has its mean slope in every step, and few nodes are used.
+    It comes with the responses to rows whose indices are given, which have all quadrature nodes;
+    many other rows share nodes. Rough responses are for several outputs: modes are not coupled, a
+    row has its mean slope in every step, and all rows share nodes.
     """
-    if are_rough:
-        assert responses_of is not None
-        assert reading.modes.outputs
-        reading = dataclasses.replace(reading, modes=reading.modes.with_shared_nodes())
-    rows = None if responses_of is None else jnp.asarray(responses_of)
+    rows = jnp.asarray(responses_of, int)
     found = _weight_law(reading, jnp.asarray(left_out), rows, are_rough)
     return WeightLaw(*jax.tree.map(lambda part: np.asarray(part, np.float64), found))
 
@@ -127,6 +121,8 @@ def _weight_law(reading: WeightReading, left_out, rows, are_rough: bool):
     limits = reading.limits.astype(dtype)
     is_kept = jnp.arange(modes.num_train) != left_out
     modes = eqx.tree_at(lambda it: it.factor, modes, modes.factor * is_kept[:, None])
+    # A sum over many rows needs few nodes, the slope of one row all of them.
+    few, some = modes.with_shared_nodes(), modes.of_rows(rows)
     if modes.outputs:
         start = modewise_start(modes, updates, dtype)
     else:
@@ -137,35 +133,32 @@ def _weight_law(reading: WeightReading, left_out, rows, are_rough: bool):
         moments, responses, total = state
         update = updates.at(index)
         if modes.outputs:
-            slopes, spread = modewise_slopes(modes, limits, moments)
+            slopes, spread = modewise_slopes(few, limits, moments)
+            if len(rows) and not are_rough:
+                own, _ = modewise_slopes(some, limits[rows], moments)
+                slopes = jax.tree.map(lambda all_, each: all_.at[rows].set(each), slopes, own)
             after = modewise_step_with(slopes, spread, modes, updates, update, moments)
             mean = slopes.mean
+            pushed = _pushed_by_mode(modes, slopes.derivative, responses[0], are_rough)
         else:
             forces = closure.forces_at(moments)
             after, _ = closure.step_with(forces, moments, updates, update)
             mean = forces.slopes.mean[:, None]
-        if rows is not None:
-            if modes.outputs:
-                pushed = _pushed_by_mode(modes, slopes.derivative, responses[0], are_rough)
-            else:
-                pushed = _pushed(closure, forces, responses[0])
-            # Rough responses are to a slope of 1 in one output, in all modes alike.
-            own = units if are_rough else modes.factor[rows, :, None] * mean[rows, None]
-            carried = jnp.tensordot(update.transition, responses, 1, precision=Precision.HIGHEST)
-            added = pushed + own / modes.num_train
-            responses = carried + update.gradient[:, None, None, None] * added[None]
+            pushed = _pushed(closure, forces, responses[0])
+        # Rough responses are to a slope of 1 in one output, in all modes alike.
+        own = units if are_rough else modes.factor[rows, :, None] * mean[rows, None]
+        carried = jnp.tensordot(update.transition, responses, 1, precision=Precision.HIGHEST)
+        added = pushed + own / modes.num_train
+        responses = carried + update.gradient[:, None, None, None] * added[None]
         return in_types_of((after, responses, total + mean), state)
 
-    width, responses = (modes.outputs or (1,))[0], None
-    units = jnp.eye(width, dtype=dtype)[:, None]
-    if rows is not None:
-        many = width if are_rough else len(rows)
-        responses = jnp.zeros((updates.size, many, modes.factor.shape[1], width), dtype)
+    width = (modes.outputs or (1,))[0]
+    units, many = jnp.eye(width, dtype=dtype)[:, None], width if are_rough else len(rows)
+    responses = jnp.zeros((updates.size, many, modes.factor.shape[1], width), dtype)
     start = start, responses, jnp.zeros((modes.num_train, width), dtype)
     moments, responses, total = lax.fori_loop(0, reading.num_steps, step, start)
     place = updates.output
-    mean, unseen = moments.mean[place], moments.unseen[place, place]
-    responses = None if responses is None else responses[place]
+    mean, unseen, responses = moments.mean[place], moments.unseen[place, place], responses[place]
     if are_rough:
         means = total[rows] / reading.num_steps
         responses = jnp.einsum("il,ljk->ijk", means, responses, precision=Precision.HIGHEST)
