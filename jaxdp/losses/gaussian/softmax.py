@@ -48,8 +48,9 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _FARTHEST = 40.0
 # Largest number of terms of the chi distribution's finite sum in single precision.
 _MOST_DEGREES = 200
-# Numbers in a block of rows that fits in a processor's cache.
-_BLOCK = 2**15
+# Numbers in a block of rows that fits in a processor's cache; and in one of products of small
+# matrices, which several cores share.
+_BLOCK, _LARGE_BLOCK = 2**15, 2**20
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
 
@@ -114,12 +115,13 @@ def correlated_slope(
         function = functools.partial(_correlated_slope, nodes=nodes[None])
         return _by_rows(function, num_classes * (len(nodes) + num_classes), *rows)
     rows.append((nodes[_shared_out(gaps, num_nodes, per_row)], 2))
-    return _by_rows(_correlated_slope, num_classes * (per_row + num_classes), *rows)
+    width = num_classes * (per_row + num_classes)
+    return _by_rows(_correlated_slope, width, *rows, block=_LARGE_BLOCK)
 
 
 def _correlated_slope(gaps, is_label, covariance, limit, nodes) -> CorrelatedSlope:
     basis, root = _contrasts_and_root(gaps, covariance)
-    moved = _summed_products(jnp.transpose(root, (1, 2, 0)), jnp.transpose(nodes, (2, 1, 0)))
+    moved = jnp.transpose(_product(root, jnp.swapaxes(nodes, 1, 2)), (1, 2, 0))
     logits = gaps.T[:, None] + jnp.tensordot(basis, moved, 1, precision=Precision.HIGHEST)
     is_label = is_label.T[:, None]
     slopes, square, scales, is_clipped = _slopes(logits, is_label, limit[None], axis=0)
@@ -130,22 +132,21 @@ def _correlated_slope(gaps, is_label, covariance, limit, nodes) -> CorrelatedSlo
     slopes = slopes * scales[None]
     turned = slopes * jnp.where(is_clipped, 1 / jnp.where(is_clipped, square, 1), 0)[None]
     scaled = scales[None] * shares
-    identity = jnp.eye(len(logits), dtype=gaps.dtype)[:, :, None]
-    derivative = jnp.mean(scaled, axis=1)[:, None] * identity
-    for left, right in ((scaled, shares), (turned, pulled)):
-        derivative -= _summed_products(left, jnp.swapaxes(right, 0, 1)) / count
-    second_moment = _summed_products(slopes, jnp.swapaxes(slopes, 0, 1)) / count
+    identity = jnp.eye(len(logits), dtype=gaps.dtype)
+    derivative = jnp.mean(_by_row(scaled), axis=2)[:, :, None] * identity
+    pairs = _by_row(scaled, turned), jnp.swapaxes(_by_row(shares, pulled), 1, 2)
+    slopes = _by_row(slopes)
     return CorrelatedSlope(
-        mean=jnp.mean(slopes, axis=1).T,
-        second_moment=jnp.transpose(second_moment, (2, 0, 1)),
-        derivative=jnp.transpose(derivative, (2, 0, 1)),
+        mean=jnp.mean(slopes, axis=2),
+        second_moment=_product(slopes, jnp.swapaxes(slopes, 1, 2)) / count,
+        derivative=derivative - _product(*pairs) / count,
         clipped=_share(is_clipped.T, gaps),
     )
 
 
-def _summed_products(left, right):
-    """Products of small matrices, stored in the first two axes."""
-    return jnp.sum(left[:, :, None] * right[None], axis=1)
+def _by_row(*parts):
+    """Arrays (k, nodes, rows), joined along the nodes, with the rows first."""
+    return jnp.transpose(jnp.concatenate(parts, axis=1), (2, 0, 1))
 
 
 def _contrasts_and_root(gaps, covariance):
@@ -159,7 +160,9 @@ def _contrasts_and_root(gaps, covariance):
 def reduced_covariance(covariance, basis) -> Float[Array, "*batch contrasts contrasts"]:
     """The covariance in the space without a common shift, which is removed exactly."""
     shifted = covariance - covariance[..., :, :1] - covariance[..., :1, :] + covariance[..., :1, :1]
-    return _product(_product(basis.T, shifted), basis)
+    # One product for all rows: a processor is slow with many products of small matrices.
+    flat, size = shifted.reshape(*shifted.shape[:-2], -1), basis.shape[1]
+    return _product(flat, jnp.kron(basis, basis)).reshape(*flat.shape[:-1], size, size)
 
 
 def root_of(covariance, floor) -> Float[Array, "*batch contrasts contrasts"]:
@@ -208,7 +211,7 @@ def _shared_out(gaps, num_nodes: int, per_row: int) -> np.ndarray:
     return np.concatenate([used, used + dim], axis=1)
 
 
-def _by_rows(function, width: int, *rows):
+def _by_rows(function, width: int, *rows, block: int = _BLOCK):
     """Apply a function of rows; on a CPU in blocks that fit in its cache, several times faster.
 
     The function maps arrays, and returns arrays, whose first axis is the rows; one row needs
@@ -219,7 +222,7 @@ def _by_rows(function, width: int, *rows):
     shapes = [(part, part.shape[part.ndim - rank :]) for part, rank in rows]
     flat = [jnp.broadcast_to(part, leading + own).reshape(-1, *own) for part, own in shapes]
     count = len(flat[0])
-    num_blocks = -(-count * width // _BLOCK)
+    num_blocks = -(-count * width // block)
 
     def in_turn(*flat):
         size = -(-count // num_blocks)
