@@ -126,7 +126,7 @@ class AbstractClosureRisk(eqx.Module):
         rate, clip_norm = jnp.exp(point)
         closure, moments, output, is_stable = self.final(rate, clip_norm, draw, num_steps)
         readout, has_classes = Readout(closure, output), self.modes.loss.class_labels is not None
-        errors = readout.errors(moments) if has_classes else jnp.nan
+        errors = readout.errors(moments) if has_classes else jnp.asarray(jnp.nan)
         return readout.risk(moments), errors, is_stable
 
 

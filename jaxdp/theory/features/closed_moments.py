@@ -87,12 +87,14 @@ class Closure(eqx.Module):
     modes: KernelModes
     limits: Float[Array, " train"]  # slopes at which samples are clipped
     squares: Float[Array, "train others"]  # squares of the factor's columns of the other modes
+    transposed: Float[Array, "modes train"]  # the factor's transpose, stored for quick products
 
     def __init__(self, modes: KernelModes, limits: Float[Array, " train"], rank: int):
         rank = min(rank, modes.eigenvalues.shape[0])
         self.modes = modes
         self.limits = limits
         self.squares = modes.factor[:, rank:] ** 2
+        self.transposed = modes.factor.T
 
     @property
     def rank(self) -> int:
@@ -130,10 +132,13 @@ class Closure(eqx.Module):
         predictions = self.modes.train_predictions(mean)
         spread = self.train_variance(leading, others, unseen)
         slopes = self.modes.clipped_slopes(predictions, spread, self.limits)
-        own = slopes.mean**2 if slopes.mean.ndim == 1 else jnp.mean(slopes.mean**2, axis=1)
+        if slopes.mean.ndim == 1:
+            pull, own = sum_over_rows(factor, slopes.mean), slopes.mean**2
+        else:
+            pull, own = product(self.transposed, slopes.mean), jnp.mean(slopes.mean**2, axis=1)
         bend = slopes.square - own - slopes.derivative**2 * spread
         return Forces(
-            pull=sum_over_rows(factor, slopes.mean) / count,
+            pull=pull / count,
             leading=self.leading_form(slopes.derivative) / count,
             others=sum_over_rows(self.squares, slopes.derivative) / count,
             own=own,

@@ -51,7 +51,7 @@ from jaxdp.theory.features.closed_moments import (
     recorded_closure,
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
-from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, sum_over_rows
+from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows
 from jaxdp.theory.features.readout import (
     all_states,
     fixed_normals,
@@ -376,7 +376,7 @@ def spread_over_runs(
     # One product per step carries all places and measures back.
     begun = jnp.moveaxis(begun, 2, 0).reshape(len(modes.eigenvalues), rest.size, -1)
     starts = jnp.repeat(places, 2)[None, None, :, None]
-    size = recursion.size
+    size, transposed = recursion.size, modes.factor.T
 
     def back(carry, part):
         pulls, total = carry
@@ -395,7 +395,7 @@ def spread_over_runs(
         noise = jnp.tensordot(update.noise, pulls, 1)
         total += update.share * drawn / count**2 + jnp.sum(noise**2, axis=(0, 2))
         turned = product(turned, slopes.derivative).reshape(count, -1)
-        moved = sum_over_rows(modes.factor, turned).reshape(begun.shape) / count
+        moved = product(transposed, turned).reshape(begun.shape) / count
         pulls = jnp.tensordot(update.transition.T, pulls, 1).at[0].add(moved)
         return (pulls, total), None
 
