@@ -139,10 +139,32 @@ def test_among_many_records_one_that_is_alone_in_its_column_is_found(loss):
     problem = jaxdp.FixedFeatures.from_arrays(features, labels, features, labels, loss=loss)
     pair = problem, _algorithm(optax.sgd, 20.0, 1.0, 1.0, 10.0, num)
     found = predicted_membership(*pair, "worst")
-    assert found == predicted_membership(*pair, 0)
+    assert found.record == 0
+    # Rows of no interest share quadrature nodes, which are others if this row is asked for alone.
+    assert found.auc == pytest.approx(predicted_membership(*pair, 0).auc, rel=1e-6)
     # The first order, which chooses it, counts its own fit twice.
     length = weight_law(read_weights(*pair), responses_of=np.arange(1)).lengths()[0]
     assert found.auc > norm.cdf(length / np.sqrt(2)) + 0.003
+
+
+@pytest.mark.slow
+def test_a_row_that_is_left_out_has_all_quadrature_nodes():
+    num, rng, loss = 4000, np.random.default_rng(0), Softmax(5)
+    features = rng.standard_normal((num, DIM)) / np.sqrt(DIM)
+    labels = rng.integers(0, 5, num)
+    problem = jaxdp.FixedFeatures.from_arrays(features, labels, features, labels, loss=loss)
+    reading = read_weights(problem, _algorithm(optax.sgd, 10.0, 1.0, 0.3, 2000.0, num))
+
+    def moved(rows):
+        laws = (weight_law(reading, place, responses_of=rows) for place in (-1, 3))
+        with_all, without = (law.means[0] for law in laws)
+        return with_all - without
+
+    exact = moved(np.arange(num))
+    length = np.linalg.norm(exact)
+    assert np.linalg.norm(moved(np.array([3])) - exact) < 0.015 * length
+    # With 6 of the 56 nodes it would be wrong.
+    assert np.linalg.norm(moved(()) - exact) > 0.04 * length
 
 
 def _two_rows():
