@@ -32,7 +32,8 @@ _RISK_TOLERANCE, _EPSILON_TOLERANCE = 2e-4, 1e-6
 # First and last version of jaxlib with a fault on CPUs, and the fault: see docs/known_faults.md.
 _FAULTS = (
     ("0.10.0", "0.10.2", "vmapped decompositions can lock up a program of yours"),
-    ("0.10.2", "0.11.2", "sums of products with a constant matrix can be wrong"),
+    ("0.10.2", "0.12.0.1", "sums of products with a constant matrix can be wrong"),
+    ("0.10.2", "0.10.2", "sums of products of repeated arrays can be wrong"),
 )
 
 

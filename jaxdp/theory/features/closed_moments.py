@@ -300,7 +300,7 @@ def closure_trajectory(
 def variances_of(factor: Float[Array, "rows rank"], leading: Float[Array, "rank rank"]) -> Array:
     r"""$\mathrm{diag}(WSW^\top)$ of a symmetric S, which must be on the left.
 
-    On the right XLA misreads a constant S on CPUs (jaxlib 0.10.2 to 0.11.2, docs/known_faults.md).
+    On the right XLA on CPUs misreads a constant S (jaxlib 0.10.2 to 0.12.0.1, known_faults.md).
     """
     return jnp.sum(product(leading, factor.T) * factor.T, axis=0)
 

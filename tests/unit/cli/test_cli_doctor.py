@@ -64,10 +64,10 @@ def test_known_faults_are_those_of_the_version():
     page = (ROOT / "docs/known_faults.md").read_text()
     for first, last, _ in doctors._FAULTS:
         assert f"jaxlib {first}{f' to {last}' if last != first else ''}, on CPUs" in page
-    assert len(doctors.known_faults("0.10.2")) == 2
+    assert len(doctors.known_faults("0.10.2")) == 3
     assert [*doctors.known_faults("0.10.1")] == ["0.10.0 to 0.10.2"]
-    assert [*doctors.known_faults("0.11.2")] == ["0.10.2 to 0.11.2"]
-    assert not doctors.known_faults("0.9.2") | doctors.known_faults("0.12.0")
+    assert [*doctors.known_faults("0.11.2")] == ["0.10.2 to 0.12.0.1"]
+    assert not doctors.known_faults("0.9.2") | doctors.known_faults("0.12.1")
     assert not doctors.known_faults(None)
 
 
