@@ -82,7 +82,7 @@ def test_weights_are_derivatives_of_the_predicted_risk_in_the_covariance(name):
 
         def value(covariance):
             changed = dataclasses.replace(risk, noise=jnp.asarray(covariance))
-            return float(changed.levels(jnp.asarray(point[:2]), draw, jnp.asarray(steps))[0])
+            return changed.point(point[:2], draw, jnp.asarray(steps)).risk
 
         weights = noise_weights(risk, draw, point, steps)
         place = jnp.exp(jnp.asarray(point[:2]))
