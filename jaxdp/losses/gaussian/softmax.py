@@ -160,9 +160,8 @@ def _contrasts_and_root(gaps, covariance):
 def reduced_covariance(covariance, basis) -> Float[Array, "*batch contrasts contrasts"]:
     """The covariance in the space without a common shift, which is removed exactly."""
     shifted = covariance - covariance[..., :, :1] - covariance[..., :1, :] + covariance[..., :1, :1]
-    # One product for all rows: a processor is slow with many products of small matrices.
-    flat, size = shifted.reshape(*shifted.shape[:-2], -1), basis.shape[1]
-    return _product(flat, jnp.kron(basis, basis)).reshape(*flat.shape[:-1], size, size)
+    # With the basis on the right, as one product for all rows; the covariance is symmetric.
+    return _product(jnp.swapaxes(_product(shifted, basis), -1, -2), basis)
 
 
 def root_of(covariance, floor) -> Float[Array, "*batch contrasts contrasts"]:
