@@ -124,7 +124,7 @@ def in_cell(config: Config, cell: Cell, data: pathlib.Path | None) -> dict:
             linear_loss = _end(ends)["loss"]
         (risk,) = closure_risk(jaxdp.MeanPath().modes(problem), [algorithm], is_linear=True)
         point = jnp.log(jnp.array([cell.rate, cell.clip_norm]))
-        start, *_ = risk.levels(point, Draw.of(algorithm), jnp.asarray(cell.num_steps))
+        start, *_ = risk.value(point, Draw.of(algorithm), jnp.asarray(cell.num_steps))
     found = {name: np.concatenate([one[name] for one in simulated]) for name in told[0]}
     found |= {f"told_{name}": [one[name].item() for one in told] for name in told[0]}
     return found | {

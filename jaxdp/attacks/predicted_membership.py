@@ -161,19 +161,19 @@ def predicted_membership(
     if not float(run.noise_multiplier) > 0:
         raise ValueError("expected an algorithm with noise, got none: its weights tell everything")
     release = _in_or_out(algorithm.release())
-    has_many, rows = problem.num_train >= _MANY_ROWS, np.arange(problem.num_train)
-    if not isinstance(record, str):
-        rows = np.asarray([record])
-    elif has_many and reading.modes.outputs:
+    has_many, is_worst = problem.num_train >= _MANY_ROWS, isinstance(record, str)
+    rows = np.arange(problem.num_train) if is_worst else np.asarray([record])
+    if is_worst and has_many and reading.modes.outputs:
         rough = weight_law(reading, responses_of=rows, are_rough=True)
         rows = np.argsort(-rough.lengths())[:_ROUGHLY_FIRST]
-    with_all = weight_law(reading, responses_of=rows)
-    order = np.argsort(-with_all.lengths())
+    with_all = weight_law(reading, responses_of=rows, has_responses=is_worst)
+    records = rows
+    if is_worst:
+        records = rows[np.argsort(-with_all.lengths())[: 1 if has_many else _CANDIDATES]]
     found = []
-    for place in rows[order[: 1 if has_many else _CANDIDATES]].tolist():
-        # The same rows have all nodes, whose errors then cancel in the difference.
-        same = rows if reading.modes.outputs else np.asarray([place])
-        without = weight_law(reading, place, responses_of=same)
+    for place in records.tolist():
+        # The same rows have all nodes as in `with_all`, so that quadrature errors cancel.
+        without = weight_law(reading, place, responses_of=rows, has_responses=False)
         found.append(PredictedMembership(place, *_separated(without, with_all), release))
     return max(found, key=lambda each: each.auc)
 

@@ -48,8 +48,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _FARTHEST = 40.0
 # Largest number of terms of the chi distribution's finite sum in single precision.
 _MOST_DEGREES = 200
-# Numbers in a block of rows that fits in a processor's cache; and in one of products of small
-# matrices, which several cores share.
+# Numbers in a block of rows that fits in a processor's cache; and in one with few nodes a row, of
+# whose matrix products several cores take a share.
 _BLOCK, _LARGE_BLOCK = 2**15, 2**20
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
@@ -228,7 +228,7 @@ def _by_rows(function, width: int, *rows, block: int = _BLOCK):
         ends = [(0, size * num_blocks - count)]
         padded = (jnp.pad(part, ends + [(0, 0)] * (part.ndim - 1), "edge") for part in flat)
         blocks = tuple(part.reshape(num_blocks, size, *part.shape[1:]) for part in padded)
-        found = lax.map(lambda block: function(*block), blocks)
+        found = lax.map(lambda part: function(*part), blocks)
         return jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:])[:count], found)
 
     if num_blocks < 2:

@@ -95,8 +95,7 @@ class AbstractClosureRisk(eqx.Module):
 
     def point(self, place: Any, draw: Draw, num_steps: Any) -> Point:
         """The predicted risk at logarithms of learning rate and clip norm."""
-        *levels, is_stable = self.levels(jnp.asarray(place), draw, num_steps)
-        risk = levels[self.criterion == "accuracy"]
+        risk, is_stable, _ = self.value(jnp.asarray(place), draw, num_steps)
         return Point(place[0], place[1], float(risk), bool(is_stable))
 
     @eqx.filter_jit
@@ -106,8 +105,7 @@ class AbstractClosureRisk(eqx.Module):
         """Risk, its gradient in the logarithms, and whether it is within the limits."""
 
         def value(point):
-            *levels, is_stable = self._levels(point, draw, num_steps)
-            return levels[self.criterion == "accuracy"], is_stable
+            return self._value(point, draw, num_steps)[:2]
 
         def along(direction):
             return jax.jvp(value, (point,), (direction,), has_aux=True)
@@ -116,18 +114,20 @@ class AbstractClosureRisk(eqx.Module):
         return jax.vmap(along, out_axes=axes)(jnp.eye(2, dtype=point.dtype))
 
     @eqx.filter_jit
-    def levels(
+    def value(
         self, point: Float[Array, "2"], draw: Draw, num_steps: Int[Array, ""]
-    ) -> tuple[Float[Array, ""], Float[Array, ""], Bool[Array, ""]]:
-        """Loss, share of errors (NaN without classes), and whether they are within the limits."""
-        return self._levels(point, draw, num_steps)
+    ) -> tuple[Float[Array, ""], Bool[Array, ""], tuple[Array, Array]]:
+        """Risk, whether it is within the limits of stability, and means and variances of the test
+        predictions.
+        """
+        return self._value(point, draw, num_steps)
 
-    def _levels(self, point, draw, num_steps):
+    def _value(self, point, draw, num_steps):
         rate, clip_norm = jnp.exp(point)
         closure, moments, output, is_stable = self.final(rate, clip_norm, draw, num_steps)
-        readout, has_classes = Readout(closure, output), self.modes.loss.class_labels is not None
-        errors = readout.errors(moments) if has_classes else jnp.asarray(jnp.nan)
-        return readout.risk(moments), errors, is_stable
+        readout = Readout(closure, output)
+        risk = readout.risk(moments) if self.criterion == "loss" else readout.errors(moments)
+        return risk, is_stable, readout.test_predictions(moments)
 
 
 class LinearRisk(AbstractClosureRisk):

@@ -87,14 +87,15 @@ class Closure(eqx.Module):
     modes: KernelModes
     limits: Float[Array, " train"]  # slopes at which samples are clipped
     squares: Float[Array, "train others"]  # squares of the factor's columns of the other modes
-    transposed: Float[Array, "modes train"]  # the factor's transpose, stored for quick products
+    # The factor's transpose, stored for quick products with several outputs, else None.
+    transposed: Float[Array, "modes train"] | None
 
     def __init__(self, modes: KernelModes, limits: Float[Array, " train"], rank: int):
         rank = min(rank, modes.eigenvalues.shape[0])
         self.modes = modes
         self.limits = limits
         self.squares = modes.factor[:, rank:] ** 2
-        self.transposed = modes.factor.T
+        self.transposed = modes.factor.T if modes.outputs else None
 
     @property
     def rank(self) -> int:
@@ -132,7 +133,7 @@ class Closure(eqx.Module):
         predictions = self.modes.train_predictions(mean)
         spread = self.train_variance(leading, others, unseen)
         slopes = self.modes.clipped_slopes(predictions, spread, self.limits)
-        if slopes.mean.ndim == 1:
+        if self.transposed is None:
             pull, own = sum_over_rows(factor, slopes.mean), slopes.mean**2
         else:
             pull, own = product(self.transposed, slopes.mean), jnp.mean(slopes.mean**2, axis=1)

@@ -101,28 +101,31 @@ def weight_law(
     left_out: int = -1,
     *,
     responses_of: Int[np.ndarray, " rows"] | tuple[int, ...] = (),
+    has_responses: bool = True,
     are_rough: bool = False,
 ) -> WeightLaw:
     """The weights' distribution on the host without row `left_out` (-1: with all rows).
 
-    It comes with the responses to rows whose indices are given, which have all quadrature nodes;
-    many other rows share nodes. Rough responses are for several outputs: modes are not coupled, a
-    row has its mean slope in every step, and all rows share nodes.
+    It comes with the responses to rows whose indices are given, unless `has_responses` is False.
+    These rows have all quadrature nodes; many others share nodes. Rough responses are for several
+    outputs: modes are not coupled, a row has its mean slope in every step, and all rows share.
     """
     rows = jnp.asarray(responses_of, int)
-    found = _weight_law(reading, jnp.asarray(left_out), rows, are_rough)
+    asked = rows if has_responses else rows[:0]
+    found = _weight_law(reading, jnp.asarray(left_out), rows, asked, are_rough)
     return WeightLaw(*jax.tree.map(lambda part: np.asarray(part, np.float64), found))
 
 
 @eqx.filter_jit
-def _weight_law(reading: WeightReading, left_out, rows, are_rough: bool):
+def _weight_law(reading: WeightReading, left_out, rows, asked, are_rough: bool):
     modes, updates = reading.modes, reading.updates
     dtype = float_dtype(modes, updates, reading.limits)
     limits = reading.limits.astype(dtype)
     is_kept = jnp.arange(modes.num_train) != left_out
     modes = eqx.tree_at(lambda it: it.factor, modes, modes.factor * is_kept[:, None])
     # A sum over many rows needs few nodes, the slope of one row all of them.
-    few, some = modes.with_shared_nodes(), modes.of_rows(rows)
+    some, has_few = modes.of_rows(rows), are_rough or len(rows) < modes.num_train
+    few = modes.with_shared_nodes() if has_few else modes
     if modes.outputs:
         start = modewise_start(modes, updates, dtype)
     else:
@@ -134,7 +137,7 @@ def _weight_law(reading: WeightReading, left_out, rows, are_rough: bool):
         update = updates.at(index)
         if modes.outputs:
             slopes, spread = modewise_slopes(few, limits, moments)
-            if len(rows) and not are_rough:
+            if len(rows) and has_few and not are_rough:
                 own, _ = modewise_slopes(some, limits[rows], moments)
                 slopes = jax.tree.map(lambda all_, each: all_.at[rows].set(each), slopes, own)
             after = modewise_step_with(slopes, spread, modes, updates, update, moments)
@@ -146,23 +149,23 @@ def _weight_law(reading: WeightReading, left_out, rows, are_rough: bool):
             mean = forces.slopes.mean[:, None]
             pushed = _pushed(closure, forces, responses[0])
         # Rough responses are to a slope of 1 in one output, in all modes alike.
-        own = units if are_rough else modes.factor[rows, :, None] * mean[rows, None]
+        own = units if are_rough else modes.factor[asked, :, None] * mean[asked, None]
         carried = jnp.tensordot(update.transition, responses, 1, precision=Precision.HIGHEST)
         added = pushed + own / modes.num_train
         responses = carried + update.gradient[:, None, None, None] * added[None]
         return in_types_of((after, responses, total + mean), state)
 
     width = (modes.outputs or (1,))[0]
-    units, many = jnp.eye(width, dtype=dtype)[:, None], width if are_rough else len(rows)
+    units, many = jnp.eye(width, dtype=dtype)[:, None], width if are_rough else len(asked)
     responses = jnp.zeros((updates.size, many, modes.factor.shape[1], width), dtype)
     start = start, responses, jnp.zeros((modes.num_train, width), dtype)
     moments, responses, total = lax.fori_loop(0, reading.num_steps, step, start)
     place = updates.output
     mean, unseen, responses = moments.mean[place], moments.unseen[place, place], responses[place]
     if are_rough:
-        means = total[rows] / reading.num_steps
+        means = total[asked] / reading.num_steps
         responses = jnp.einsum("il,ljk->ijk", means, responses, precision=Precision.HIGHEST)
-        responses *= modes.factor[rows, :, None]
+        responses *= modes.factor[asked, :, None]
     if modes.outputs:
         return (mean,), (moments.covariance[place, place],), unseen, responses
     means = mean[None, : closure.rank], mean[closure.rank :, None]

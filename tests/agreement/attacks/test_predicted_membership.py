@@ -140,11 +140,20 @@ def test_among_many_records_one_that_is_alone_in_its_column_is_found(loss):
     pair = problem, _algorithm(optax.sgd, 20.0, 1.0, 1.0, 10.0, num)
     found = predicted_membership(*pair, "worst")
     assert found.record == 0
-    # Rows of no interest share quadrature nodes, which are others if this row is asked for alone.
+    # If it is asked for alone, other rows share quadrature nodes, and the area differs slightly.
     assert found.auc == pytest.approx(predicted_membership(*pair, 0).auc, rel=1e-6)
     # The first order, which chooses it, counts its own fit twice.
     length = weight_law(read_weights(*pair), responses_of=np.arange(1)).lengths()[0]
     assert found.auc > norm.cdf(length / np.sqrt(2)) + 0.003
+
+
+def test_a_covariance_without_a_cholesky_root_does_not_stop_the_prediction():
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((NUM, 20)) / np.sqrt(20) * np.geomspace(1, 1e-3, 20)
+    rows = features, rng.integers(0, 3, NUM)
+    problem = jaxdp.FixedFeatures.from_arrays(*rows, *rows, loss=Softmax(3))
+    algorithm = _algorithm(optax.sgd, 3.0, 0.2, 1.0, 1e-5).replace(num_steps=200)
+    assert predicted_membership(problem, algorithm, 3).separation > 1
 
 
 @pytest.mark.slow

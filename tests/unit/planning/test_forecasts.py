@@ -10,10 +10,12 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import optax
 import pytest
 
 import jaxdp
 from jaxdp.planning import Forecast, forecasts
+from jaxdp.planning.features.private_training import predicted_roughly
 from jaxdp.planning.features.training_plan import LOOKED_AT
 
 pytestmark = pytest.mark.long_runs
@@ -78,6 +80,27 @@ def test_the_parts_of_an_interval_are_chance_and_the_change_on_disturbed_rows(al
         assert level.difference > same.difference > 0
     half = np.hypot(wide.loss.sampling, wide.loss.difference)
     assert wide.loss.high - wide.loss.mean == pytest.approx(half)
+
+
+@pytest.mark.slow
+def test_levels_of_several_classes_are_predicted_once_with_their_spread():
+    rows = _rows(1)
+    labels = [(part > 0) * 1 + (inputs[:, 1] > 0.5) for inputs, part in (rows[:2], rows[2:])]
+    given = rows[0], labels[0], rows[2], labels[1]
+    problem = jaxdp.FixedFeatures.from_arrays(*given, loss=jaxdp.losses.Softmax(3))
+    found = jaxdp.forecast(problem, **BUDGET, **CELL)
+    run = jaxdp.predict(problem, found.plan.algorithm, records=1)
+    assert found.loss.mean == pytest.approx(float(run.final_risk), rel=1e-5)
+    assert found.loss.std == pytest.approx(float(run.final_std), rel=1e-3)
+    # Copies are compared as if outputs were independent.
+    heavy = functools.partial(optax.sgd, momentum=0.7)
+    algorithm = found.plan.algorithm.replace(optimiser=heavy, average=jaxdp.TailAverage())
+    theory = jaxdp.GaussianClosure(rank=0, spread_rank=None)
+    whole = jaxdp.predict(problem, algorithm, theory=theory, records=1)
+    expected = whole.final_risk, whole.observables["accuracy"][-1]
+    np.testing.assert_allclose(predicted_roughly(problem, algorithm), expected, rtol=1e-4)
+    single = jaxdp.predict(problem, algorithm, records=1)
+    assert abs(float(whole.final_risk) / float(single.final_risk) - 1) > 1e-3
 
 
 @pytest.mark.slow

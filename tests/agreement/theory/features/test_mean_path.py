@@ -50,7 +50,7 @@ def _by_the_starts_kernel(problem, algorithm):
     """The loss of a closure with the kernel at the start."""
     (risk,) = closure_risk(jaxdp.MeanPath().modes(problem), [algorithm], is_linear=True)
     place = jnp.log(jnp.asarray([algorithm.learning_rate, algorithm.clip_norm]))
-    return float(risk.levels(place, Draw.of(algorithm), jnp.asarray(algorithm.num_steps))[0])
+    return float(risk.value(place, Draw.of(algorithm), jnp.asarray(algorithm.num_steps))[0])
 
 
 def _by_trace_norms(monkeypatch, problem, algorithm):

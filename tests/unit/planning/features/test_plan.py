@@ -423,9 +423,9 @@ def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
     fewer, share = risk.on_fewer_rows(SOFTMAX_ROWS)
     assert (fewer.modes.num_train, share) == (SOFTMAX_ROWS, 0.5)
     place, steps = jnp.log(jnp.asarray([0.5, 0.5])), jnp.asarray(20)
-    whole = float(risk.levels(place, Draw.of(algorithm), steps)[0])
-    part = float(fewer.levels(place, Draw.of(algorithm, share), steps)[0])
-    as_if_all = float(fewer.levels(place, Draw.of(algorithm), steps)[0])
+    whole = float(risk.value(place, Draw.of(algorithm), steps)[0])
+    part = float(fewer.value(place, Draw.of(algorithm, share), steps)[0])
+    as_if_all = float(fewer.value(place, Draw.of(algorithm), steps)[0])
     assert abs(part - whole) < 2e-3 * whole
     assert abs(as_if_all - whole) > 2e-3 * whole
 
