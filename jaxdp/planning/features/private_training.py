@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -250,7 +251,7 @@ def predicted_roughly(
         steps = jnp.asarray(int(algorithm.num_steps))
         # The search's own program is compiled already, and as quick.
         loss, _, found = risk.value(place, Draw.of(algorithm), steps)
-        measures = problem.loss.expected_measures(*found, problem.test_labels)
+        measures = eqx.filter_jit(problem.loss.expected_measures)(*found, problem.test_labels)
         levels = loss, jnp.mean(measures["accuracy"])
     return np.asarray(levels, np.float64)
 
