@@ -48,8 +48,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _FARTHEST = 40.0
 # Largest number of terms of the chi distribution's finite sum in single precision.
 _MOST_DEGREES = 200
-# Numbers in a block of rows that fits in a processor's cache; and in one with few nodes a row, of
-# whose matrix products several cores take a share.
+# Numbers in a block of rows: in one that fits in a processor's cache, and in a larger one for few
+# nodes a row, on whose matrix products several cores work.
 _BLOCK, _LARGE_BLOCK = 2**15, 2**20
 _GOLDEN = (np.sqrt(5) - 1) / 2
 

@@ -78,7 +78,7 @@ class AbstractClosureRisk(eqx.Module):
         """A cheaper, slightly higher risk on some of the training rows, and their share."""
         if self.modes.num_train <= 1.5 * most:
             return self, 1.0
-        modes = self.modes.of_rows(some_rows(self.modes.num_train, most))
+        modes = self.modes.on_rows(some_rows(self.modes.num_train, most))
         return dataclasses.replace(self, modes=modes), most / self.modes.num_train
 
     @abc.abstractmethod

@@ -249,7 +249,7 @@ def predicted_roughly(
         risk = closure_risk(kernel_modes(problem), [algorithm], is_linear=True)[0]
         place = jnp.log(jnp.asarray([algorithm.learning_rate, algorithm.clip_norm]))
         steps = jnp.asarray(int(algorithm.num_steps))
-        # The search's own program is compiled already, and as quick.
+        # The search has compiled this program already.
         loss, _, found = risk.value(place, Draw.of(algorithm), steps)
         measures = eqx.filter_jit(problem.loss.expected_measures)(*found, problem.test_labels)
         levels = loss, jnp.mean(measures["accuracy"])

@@ -60,7 +60,7 @@ class KernelModes(eqx.Module):
         """The modes with the softmax's quadrature nodes divided among many rows."""
         return dataclasses.replace(self, loss=with_shared_nodes(self.loss, self.num_train))
 
-    def of_rows(self, rows: Int[np.ndarray | Array, " rows"]) -> Self:
+    def on_rows(self, rows: Int[np.ndarray | Array, " rows"]) -> Self:
         """The modes with some of the training rows."""
         names = "factor", "feature_norms", "train_labels", "train_start", "train_unseen"
         parts = {name: getattr(self, name) for name in names}

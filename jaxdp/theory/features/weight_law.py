@@ -100,19 +100,20 @@ def weight_law(
     reading: WeightReading,
     left_out: int = -1,
     *,
-    responses_of: Int[np.ndarray, " rows"] | tuple[int, ...] = (),
+    rows: Int[np.ndarray, " rows"] | tuple[int, ...] = (),
     has_responses: bool = True,
     are_rough: bool = False,
 ) -> WeightLaw:
     """The weights' distribution on the host without row `left_out` (-1: with all rows).
 
-    It comes with the responses to rows whose indices are given, unless `has_responses` is False.
-    These rows have all quadrature nodes; many others share nodes. Rough responses are for several
-    outputs: modes are not coupled, a row has its mean slope in every step, and all rows share.
+    Rows whose indices are given have all quadrature nodes; many others share nodes. The law comes
+    with the responses to these rows, unless `has_responses` is False. Rough responses are for
+    several outputs: modes are not coupled, a row has its mean slope in every step, and all rows
+    share nodes.
     """
-    rows = jnp.asarray(responses_of, int)
-    asked = rows if has_responses else rows[:0]
-    found = _weight_law(reading, jnp.asarray(left_out), rows, asked, are_rough)
+    given = jnp.asarray(rows, int)
+    asked = given if has_responses else given[:0]
+    found = _weight_law(reading, jnp.asarray(left_out), given, asked, are_rough)
     return WeightLaw(*jax.tree.map(lambda part: np.asarray(part, np.float64), found))
 
 
@@ -124,7 +125,7 @@ def _weight_law(reading: WeightReading, left_out, rows, asked, are_rough: bool):
     is_kept = jnp.arange(modes.num_train) != left_out
     modes = eqx.tree_at(lambda it: it.factor, modes, modes.factor * is_kept[:, None])
     # A sum over many rows needs few nodes, the slope of one row all of them.
-    some, has_few = modes.of_rows(rows), are_rough or len(rows) < modes.num_train
+    some, has_few = modes.on_rows(rows), are_rough or len(rows) < modes.num_train
     few = modes.with_shared_nodes() if has_few else modes
     if modes.outputs:
         start = modewise_start(modes, updates, dtype)

@@ -118,7 +118,7 @@ def test_the_worst_record_is_that_of_two_closures_for_every_record():
 
 def test_first_order_response_is_the_difference_of_two_closures():
     reading = read_weights(*_case("softmax"))
-    law = weight_law(reading, responses_of=np.arange(NUM))
+    law = weight_law(reading, rows=np.arange(NUM))
     found = law.responses
     for record in (0, 7):
         without = weight_law(reading, record)
@@ -143,7 +143,7 @@ def test_among_many_records_one_that_is_alone_in_its_column_is_found(loss):
     # If it is asked for alone, other rows share quadrature nodes, and the area differs slightly.
     assert found.auc == pytest.approx(predicted_membership(*pair, 0).auc, rel=1e-6)
     # The first order, which chooses it, counts its own fit twice.
-    length = weight_law(read_weights(*pair), responses_of=np.arange(1)).lengths()[0]
+    length = weight_law(read_weights(*pair), rows=np.arange(1)).lengths()[0]
     assert found.auc > norm.cdf(length / np.sqrt(2)) + 0.003
 
 
@@ -165,7 +165,7 @@ def test_a_row_that_is_left_out_has_all_quadrature_nodes():
     reading = read_weights(problem, _algorithm(optax.sgd, 10.0, 1.0, 0.3, 2000.0, num))
 
     def moved(rows):
-        laws = (weight_law(reading, place, responses_of=rows) for place in (-1, 3))
+        laws = (weight_law(reading, place, rows=rows) for place in (-1, 3))
         with_all, without = (law.means[0] for law in laws)
         return with_all - without
 
